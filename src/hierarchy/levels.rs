@@ -1,0 +1,61 @@
+//! Under which node each distinct value falls, level by level.
+
+use std::collections::HashMap;
+
+/// One level of a hierarchy above the values: the nodes and which of them holds each value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Level {
+    /// Node of each value, by the value's position.
+    pub node_of: Vec<u32>,
+    /// What a node is called when it is published.
+    pub labels: Vec<String>,
+    /// What publishing the node instead of a value loses, from 0 to 1.
+    pub losses: Vec<f64>,
+}
+
+/// All levels above the values, from the finest upward. The single top above them is implied.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Levels(pub Vec<Level>);
+
+impl Level {
+    /// The level that a function of the values' positions describes: values with the same node key
+    /// share a node, `describe` is asked once per node for its label and loss.
+    pub(super) fn from_keys<K: std::hash::Hash + Eq, E>(
+        keys: impl Iterator<Item = Result<K, E>>,
+        mut describe: impl FnMut(&K) -> Result<(String, f64), E>,
+    ) -> Result<Self, E> {
+        let mut level = Self::default();
+        let mut nodes: HashMap<K, u32> = HashMap::new();
+        for key in keys {
+            let key = key?;
+            let node = match nodes.get(&key) {
+                Some(node) => *node,
+                None => {
+                    let (label, loss) = describe(&key)?;
+                    let node = level.labels.len() as u32;
+                    level.labels.push(label);
+                    level.losses.push(loss);
+                    nodes.insert(key, node);
+                    node
+                }
+            };
+            level.node_of.push(node);
+        }
+        Ok(level)
+    }
+
+    /// Sets each node's loss to the share of the values it holds, `(values − 1) / (all − 1)`.
+    pub(super) fn lose_by_values(&mut self) {
+        let mut values = vec![0usize; self.labels.len()];
+        for node in &self.node_of {
+            values[*node as usize] += 1;
+        }
+        let all = self.node_of.len();
+        self.losses = values.iter().map(|held| share_of_leaves(*held, all)).collect();
+    }
+}
+
+/// NCP of a node: `(leaves − 1) / (all leaves − 1)`, 0 in a domain of one.
+pub(super) fn share_of_leaves(leaves: usize, all: usize) -> f64 {
+    if all < 2 { 0.0 } else { leaves.saturating_sub(1) as f64 / (all - 1) as f64 }
+}

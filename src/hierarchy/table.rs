@@ -1,0 +1,200 @@
+//! Hierarchies written down leaf by leaf: `leaf;level 1;…;top`, one row per leaf.
+
+use std::collections::HashMap;
+
+use super::levels::share_of_leaves;
+use super::{Level, Levels};
+use crate::error::{Error, Result};
+
+/// A checked table of labels: all rows equally wide, no leaf twice, each level determines the next.
+///
+/// Labels are names and nothing more: `15-19` is never read as a range. Leaves are kept depth first,
+/// in the order they were listed.
+///
+/// ```
+/// use datafusion_anonymize::hierarchy::LabelTable;
+/// let table = LabelTable::parse("Flu;Viral;*\nHIV;Viral;*\nUlcer;Gastric;*\n")?;
+/// assert_eq!(table.leaves(), ["Flu", "HIV", "Ulcer"]);
+/// # Ok::<(), datafusion_anonymize::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelTable {
+    leaves: Vec<String>,
+    levels: Vec<Level>,
+}
+
+impl LabelTable {
+    /// Reads the `;` layout. There is no header; the last line break is optional.
+    pub fn parse(text: &str) -> Result<Self> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut reader = csv::ReaderBuilder::new()
+            .delimiter(b';')
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(text.as_bytes());
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            // The reader's own message could quote the line.
+            let record = record.map_err(|error| {
+                let line = error.position().map_or(0, csv::Position::line);
+                Error::invalid(format!("line {line} of the hierarchy is not `;`-separated text"))
+            })?;
+            let line = record.position().map_or(0, csv::Position::line);
+            rows.push((line as usize, record.iter().map(str::to_owned).collect()));
+        }
+        Self::from_rows(rows)
+    }
+
+    /// Checks rows of labels, each with the line number that messages should show.
+    pub fn from_rows(rows: Vec<(usize, Vec<String>)>) -> Result<Self> {
+        let Some((first_line, first)) = rows.first() else {
+            return Err(Error::invalid("the hierarchy has no rows: write one row per leaf"));
+        };
+        let width = first.len();
+        if width < 2 {
+            return Err(Error::invalid(format!(
+                "line {first_line} of the hierarchy has one field: write leaf;level 1;…;*"
+            )));
+        }
+        if let Some((line, row)) = rows.iter().find(|(_, row)| row.len() != width) {
+            return Err(Error::invalid(format!(
+                "line {line} of the hierarchy has {} fields where line {first_line} has {width}: \
+                 every leaf needs a label on every level",
+                row.len()
+            )));
+        }
+        check_leaves(&rows)?;
+        (1..width).try_for_each(|level| check_level(&rows, level, width))?;
+        Ok(Self::depth_first(rows, width))
+    }
+
+    fn depth_first(mut rows: Vec<(usize, Vec<String>)>, width: usize) -> Self {
+        // A node stands where its first leaf was listed. Stable sorts from the finest level upward
+        // bring the leaves of every node together without disturbing the finer levels.
+        for level in 1..width {
+            let mut rank = HashMap::new();
+            for (position, (_, row)) in rows.iter().enumerate() {
+                rank.entry(row[level].clone()).or_insert(position);
+            }
+            rows.sort_by_key(|(_, row)| rank.get(&row[level]).copied());
+        }
+        let level = |level: usize| {
+            let mut nodes = Level::default();
+            let mut index: HashMap<&str, u32> = HashMap::new();
+            for (_, row) in &rows {
+                let next = index.len() as u32;
+                let node = *index.entry(&row[level]).or_insert(next);
+                if node == next {
+                    nodes.labels.push(row[level].clone());
+                }
+                nodes.node_of.push(node);
+            }
+            nodes.lose_by_values();
+            nodes
+        };
+        let levels = (1..width).map(level).collect();
+        Self { leaves: rows.into_iter().map(|(_, mut row)| row.swap_remove(0)).collect(), levels }
+    }
+
+    /// The leaves, depth first.
+    pub fn leaves(&self) -> &[String] {
+        &self.leaves
+    }
+
+    /// The levels over some of the leaves, given by their positions in [`LabelTable::leaves`].
+    ///
+    /// A node's loss counts all its leaves, whether they occur among these or not.
+    pub fn levels_over(&self, leaves: &[usize]) -> Levels {
+        let restrict = |level: &Level| {
+            let keys = leaves.iter().map(|leaf| Ok::<_, Error>(level.node_of[*leaf]));
+            let describe = |node: &u32| {
+                let node = *node as usize;
+                Ok((level.labels[node].clone(), level.losses[node]))
+            };
+            Level::from_keys(keys, describe).unwrap_or_default()
+        };
+        // A last level of one node is the top, which every tree has anyway.
+        let has_top = self.levels.last().is_some_and(|level| level.labels.len() == 1);
+        let inner = self.levels.len() - usize::from(has_top);
+        Levels(self.levels[..inner].iter().map(restrict).collect())
+    }
+
+    /// Loss of a node that holds this many of the leaves.
+    pub fn loss_of(&self, leaves: usize) -> f64 {
+        share_of_leaves(leaves, self.leaves.len())
+    }
+}
+
+fn check_leaves(rows: &[(usize, Vec<String>)]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (line, row) in rows {
+        if let Some(earlier) = seen.insert(&row[0], line) {
+            return Err(Error::invalid(format!(
+                "lines {earlier} and {line} of the hierarchy have the same leaf: write one row per leaf"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_level(rows: &[(usize, Vec<String>)], level: usize, width: usize) -> Result<()> {
+    if level + 1 == width {
+        return Ok(());
+    }
+    let mut parents: HashMap<&str, (&str, usize)> = HashMap::new();
+    for (line, row) in rows {
+        let parent = row[level + 1].as_str();
+        let (known, earlier) = *parents.entry(&row[level]).or_insert((parent, *line));
+        if known != parent {
+            return Err(Error::invalid(format!(
+                "lines {earlier} and {line} of the hierarchy have the same label on level {level} and \
+                 different ones on level {}: each level must determine the next",
+                level + 1
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> String {
+        LabelTable::parse(text).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn carriage_returns_and_a_missing_last_newline_are_fine() {
+        let unix = LabelTable::parse("a;x;*\nb;x;*\n");
+        assert_eq!(unix, LabelTable::parse("a;x;*\r\nb;x;*"));
+        assert!(unix.is_ok());
+    }
+
+    #[test]
+    fn leaves_are_depth_first_as_listed() {
+        let table = LabelTable::parse("a;x;*\nb;y;*\nc;x;*\n").map(|table| table.leaves);
+        assert_eq!(table, Ok(vec!["a".into(), "c".into(), "b".into()]));
+    }
+
+    #[test]
+    fn broken_tables_are_refused_with_line_numbers() {
+        assert!(message("").contains("no rows"));
+        assert!(message("a\n").contains("line 1"));
+        assert!(message("a;x;*\nb;*\n").contains("line 2 of the hierarchy has 2 fields"));
+        assert!(message("a;x;*\na;x;*\n").contains("lines 1 and 2"));
+        assert!(message("a;x;u;*\nb;x;v;*\n").contains("level 1"));
+    }
+
+    #[test]
+    fn messages_never_show_a_label() {
+        assert!(!message("secret;x;u;*\nother;x;v;*\n").contains("secret"));
+    }
+
+    #[test]
+    fn extra_leaves_count_in_the_loss() {
+        let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\n");
+        let losses = table.map(|table| table.levels_over(&[0]).0[0].losses.clone());
+        assert_eq!(losses, Ok(vec![0.5]));
+    }
+}

@@ -1,0 +1,3 @@
+//! The methods: plain functions from coded rows to classes.
+
+pub mod partition;

@@ -1,0 +1,62 @@
+//! Moving the rows of a group to the two sides of a cut.
+
+use super::Worker;
+use super::survey::Extent;
+use crate::model::{Code, Row};
+
+impl Worker<'_> {
+    /// Brings the rows of the left side of a cut to the front: rows below `value`, then as many rows
+    /// equal to it as `left` asks for.
+    pub(super) fn arrange<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        axis: usize,
+        value: u32,
+        left: usize,
+    ) {
+        let value = C::from_u32(value);
+        let up_to = bring_forward(rows, |row| row.codes[axis] <= value);
+        if up_to == left {
+            return;
+        }
+        let rows = &mut rows[..up_to];
+        let below = bring_forward(rows, |row| row.codes[axis] < value);
+        if below < left {
+            self.arrange_equal(&mut rows[below..], left - below);
+        }
+    }
+
+    /// Chooses `left` of the rows that are equal on the cut: by the axis on which they differ most,
+    /// again and again, so that both sides stay tight; by key where no axis tells them apart.
+    fn arrange_equal<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>], left: usize) {
+        let extent = Extent::of(rows);
+        match extent.wide_axes(self.context.job.axes).first() {
+            Some(widest) => {
+                let value = self.value_at(rows, widest, left);
+                self.arrange(rows, widest.index, value, left);
+            }
+            None => {
+                let keys = self.context.job.keys;
+                rows.select_nth_unstable_by(left, |a, b| keys.compare(a.id, b.id));
+            }
+        }
+    }
+}
+
+/// Moves the rows that satisfy the predicate to the front and counts them.
+///
+/// Every row is swapped whether it satisfies the predicate or not: at the median a branch on it would
+/// be mispredicted every other row.
+#[inline(always)]
+fn bring_forward<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    predicate: impl Fn(&Row<C, W>) -> bool,
+) -> usize {
+    let mut front = 0;
+    for at in 0..rows.len() {
+        let satisfied = predicate(&rows[at]);
+        rows.swap(front, at);
+        front += usize::from(satisfied);
+    }
+    front
+}

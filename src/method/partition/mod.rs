@@ -1,0 +1,294 @@
+//! Recursive cutting: rounded partition (`rounded`) and Mondrian (`mondrian`, `mondrian_relaxed`).
+//!
+//! **Guarantee.** Every class has at least k rows and satisfies every model of the requirement. For
+//! plain k, `rounded` makes exactly ⌊n/k⌋ classes of at most `k + ⌈β / 2^⌊log2 α⌋⌉` rows, where
+//! n = αk + β; from n ≥ 2k² on that is k + 1, and exactly k if k divides n.
+//!
+//! **Steps.** A group of n ≥ 2k rows is cut in two on one quasi-identifier, until groups are smaller:
+//!
+//! 1. find the smallest and largest code of every quasi-identifier in the group;
+//! 2. choose the quasi-identifier ([`Split`]): the one whose cut loses least, or the widest;
+//! 3. find the cut with one counter per value: `rounded` takes ⌈α/2⌉·k + ⌈β/2⌉ rows to the left,
+//!    `mondrian_relaxed` ⌈n/2⌉, `mondrian` the values up to the median (a value never straddles);
+//! 4. move the rows. Rows equal to the cut value are told apart by the other quasi-identifiers, so
+//!    that both boxes stay tight, and rows equal in all of them by their keyed hash;
+//! 5. a cut that leaves a side without the requirement is not made: the next one is tried.
+//!
+//! Worked on table 1 of the paper, k = 2: six rows (α = 3, β = 0) are cut 4 | 2, the four 2 | 2.
+//!
+//! | Age | Zip | class |
+//! | --- | --- | --- |
+//! | 20 | 101 | 1 |
+//! | 20 | 103 | 1 |
+//! | 30 | 102 | 2 |
+//! | 40 | 102 | 2 |
+//! | 50 | 101 | 3 |
+//! | 50 | 103 | 3 |
+//!
+//! **Cost.** O(n·d) per level of the recursion and log2(n/k) levels, with d quasi-identifiers; rows
+//! are moved, never sorted.
+//!
+//! **Departures.** The paper leaves the quasi-identifier and the choice among equal rows free; both
+//! are decided above. Models beside k make larger classes possible.
+//!
+//! **Source.** Rounded partition function for k-anonymity (paper P1); LeFevre, DeWitt and
+//! Ramakrishnan, "Mondrian multidimensional k-anonymity", 2006.
+
+mod arrange;
+mod survey;
+
+use crate::error::{Error, Result};
+use crate::hierarchy::Axis;
+use crate::model::{
+    Cancel, Classes, Code, GlobalShares, Requirement, Row, RowKeys, RowTable, SensitiveColumn,
+    Tally, with_rows,
+};
+use survey::{CutPoint, Extent};
+
+/// Where a group is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Cut {
+    /// Whole multiples of k to both sides, the rest in halves (method `rounded`).
+    Rounded,
+    /// At the median, without parting equal values (method `mondrian`).
+    Strict,
+    /// In halves (method `mondrian_relaxed`).
+    Relaxed,
+}
+
+/// Which quasi-identifier a group is cut on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Split {
+    /// The one whose cut leaves the least loss in the two halves.
+    LeastLoss,
+    /// The one that loses most in the group.
+    Widest,
+}
+
+/// What a partition works from, beside the rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// The quasi-identifiers, in the order of the codes.
+    pub axes: &'a [Axis],
+    /// What every class must satisfy.
+    pub requirement: &'a Requirement,
+    /// The columns the requirement's models look at.
+    pub sensitive: &'a [SensitiveColumn],
+    /// Tells rows of equal quasi-identifiers apart.
+    pub keys: &'a RowKeys,
+    /// Asked at every cut.
+    pub cancel: &'a Cancel,
+}
+
+/// Groups of at least this many rows are worth handing to another thread.
+const PARALLEL_ROWS: usize = 16_384;
+
+/// Cuts the rows into classes and leaves them in class order.
+///
+/// Works on the current rayon pool.
+///
+/// ```
+/// use datafusion_anonymize::hierarchy::Axis;
+/// use datafusion_anonymize::method::partition::{Cut, Job, Split, partition};
+/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+///
+/// // Table 1 of the paper: Age in {20, 30, 40, 50}, Zip in {101, 102, 103}.
+/// let codes = [[0, 0], [0, 2], [1, 1], [2, 1], [3, 0], [3, 2]];
+/// let mut rows = RowTable::from_codes(&codes).unwrap();
+/// let axes = [Axis::line(&[20., 30., 40., 50.], false), Axis::line(&[101., 102., 103.], false)];
+/// let job = Job {
+///     axes: &axes,
+///     requirement: &Requirement::k(2),
+///     sensitive: &[],
+///     keys: &RowKeys::default(),
+///     cancel: &Cancel::default(),
+/// };
+/// let classes = partition(&mut rows, &job, Cut::Rounded, Split::Widest)?;
+/// assert_eq!(classes.len(), 3);
+/// assert_eq!(classes.largest(), 2);
+/// # Ok::<(), datafusion_anonymize::Error>(())
+/// ```
+pub fn partition(rows: &mut RowTable, job: &Job, cut: Cut, split: Split) -> Result<Classes> {
+    let global = GlobalShares::new(job.requirement, job.sensitive);
+    let context = Context { job, cut, split, global: &global };
+    let mut sizes = Vec::new();
+    with_rows!(rows, rows => {
+        let mut worker = Worker::new(&context);
+        worker.check_whole_table(rows)?;
+        worker.divide(rows, &mut sizes)?;
+    });
+    Classes::from_sizes(&sizes)
+}
+
+#[derive(Debug)]
+struct Context<'a> {
+    job: &'a Job<'a>,
+    cut: Cut,
+    split: Split,
+    global: &'a GlobalShares,
+}
+
+impl Context<'_> {
+    fn k(&self) -> usize {
+        self.job.requirement.k as usize
+    }
+
+    /// Rows that go left when a group of `n ≥ 2k` is cut; for strict cuts the middle to aim at.
+    fn left_quota(&self, n: usize) -> usize {
+        match self.cut {
+            Cut::Rounded => {
+                let (alpha, beta) = (n / self.k(), n % self.k());
+                alpha.div_ceil(2) * self.k() + beta.div_ceil(2)
+            }
+            Cut::Strict | Cut::Relaxed => n.div_ceil(2),
+        }
+    }
+}
+
+/// One thread's part of the work: the shared context and buffers of its own.
+struct Worker<'a> {
+    context: &'a Context<'a>,
+    tally: Tally<'a>,
+    counts: Vec<u32>,
+    values: Vec<u32>,
+    candidates: Vec<CutPoint>,
+}
+
+impl<'a> Worker<'a> {
+    fn new(context: &'a Context<'a>) -> Self {
+        Self {
+            context,
+            tally: Tally::new(context.job.requirement, context.job.sensitive, context.global),
+            counts: Vec::new(),
+            values: Vec::new(),
+            candidates: Vec::new(),
+        }
+    }
+
+    fn check_whole_table<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> Result<()> {
+        if rows.len() < self.context.k() {
+            return Err(Error::TooFewRows { rows: rows.len(), k: self.context.job.requirement.k });
+        }
+        self.tally.clear();
+        rows.iter().for_each(|row| self.tally.add(row.id));
+        match self.tally.first_failure() {
+            Some(requirement) => Err(Error::Unsatisfiable { requirement }),
+            None => Ok(()),
+        }
+    }
+
+    /// Cuts a group as far as it goes and appends the sizes of its classes, from left to right.
+    fn divide<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        sizes: &mut Vec<u32>,
+    ) -> Result<()> {
+        self.context.job.cancel.check()?;
+        let n = rows.len();
+        if n < 2 * self.context.k() {
+            sizes.push(n as u32);
+            return Ok(());
+        }
+        let extent = Extent::of(rows);
+        if extent.is_one_tuple() {
+            self.divide_equal_rows(rows, sizes);
+            return Ok(());
+        }
+        let Some(left) = self.cut(rows, &extent) else {
+            sizes.push(n as u32);
+            return Ok(());
+        };
+        let (left, right) = rows.split_at_mut(left);
+        if n < PARALLEL_ROWS {
+            self.divide(left, sizes)?;
+            return self.divide(right, sizes);
+        }
+        let context = self.context;
+        let mut right_sizes = Vec::new();
+        let (left, right) = rayon::join(
+            || self.divide(left, sizes),
+            || Worker::new(context).divide(right, &mut right_sizes),
+        );
+        left?;
+        right?;
+        sizes.append(&mut right_sizes);
+        Ok(())
+    }
+
+    /// Makes the best cut that is allowed and returns how many rows are left of it.
+    fn cut<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        extent: &Extent<W>,
+    ) -> Option<usize> {
+        let wide = extent.wide_axes(self.context.job.axes);
+        match self.context.split {
+            Split::LeastLoss => {
+                self.survey(rows, &wide);
+                self.make_first_allowed(rows)
+            }
+            // The counters of one axis are enough as long as its cut is allowed.
+            Split::Widest => wide.iter().find_map(|axis| {
+                self.survey(rows, &[*axis]);
+                self.make_first_allowed(rows)
+            }),
+        }
+    }
+
+    fn make_first_allowed<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+    ) -> Option<usize> {
+        let candidates = std::mem::take(&mut self.candidates);
+        let allowed = candidates.iter().find(|cut| {
+            self.arrange(rows, cut.axis, cut.value, cut.left);
+            self.allows(rows, cut.left)
+        });
+        let left = allowed.map(|cut| cut.left);
+        self.candidates = candidates;
+        left
+    }
+
+    /// Whether both sides of a cut satisfy the requirement.
+    fn allows<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>], left: usize) -> bool {
+        if self.context.job.requirement.models.is_empty() {
+            return left >= self.context.k() && rows.len() - left >= self.context.k();
+        }
+        let (left, right) = rows.split_at(left);
+        self.tally.holds_for(left.iter().map(|row| row.id))
+            && self.tally.holds_for(right.iter().map(|row| row.id))
+    }
+
+    /// Rows that no quasi-identifier tells apart: one sort by key serves all further cuts.
+    fn divide_equal_rows<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        sizes: &mut Vec<u32>,
+    ) {
+        if self.context.cut == Cut::Strict {
+            sizes.push(rows.len() as u32);
+            return;
+        }
+        let keys = self.context.job.keys;
+        rows.sort_unstable_by(|a, b| keys.compare(a.id, b.id));
+        self.divide_sorted_rows(rows, sizes);
+    }
+
+    fn divide_sorted_rows<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        sizes: &mut Vec<u32>,
+    ) {
+        let n = rows.len();
+        let left = self.context.left_quota(n);
+        if n < 2 * self.context.k() || !self.allows(rows, left) {
+            sizes.push(n as u32);
+            return;
+        }
+        self.divide_sorted_rows(&rows[..left], sizes);
+        self.divide_sorted_rows(&rows[left..], sizes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Where a group could be cut, and what each cut would lose.
+
+use super::{Cut, Split, Worker};
+use crate::hierarchy::Axis;
+use crate::model::{Code, Row};
+
+/// The smallest and largest code of every quasi-identifier in a group.
+#[derive(Debug)]
+pub(super) struct Extent<const W: usize> {
+    low: [u32; W],
+    high: [u32; W],
+}
+
+impl<const W: usize> Extent<W> {
+    /// One pass over the rows; the inner loop has a fixed length and becomes vector minima.
+    pub(super) fn of<C: Code>(rows: &[Row<C, W>]) -> Self {
+        let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
+        for row in rows {
+            for axis in 0..W {
+                low[axis] = low[axis].min(row.codes[axis]);
+                high[axis] = high[axis].max(row.codes[axis]);
+            }
+        }
+        Self { low: low.map(C::get), high: high.map(C::get) }
+    }
+
+    /// Whether all rows have the same codes.
+    pub(super) fn is_one_tuple(&self) -> bool {
+        self.low == self.high
+    }
+
+    /// The axes on which the group has more than one value, the widest first, equally wide ones as
+    /// declared.
+    pub(super) fn wide_axes(&self, axes: &[Axis]) -> Vec<WideAxis> {
+        let wide = |(index, axis): (usize, &Axis)| {
+            let (low, high) = (self.low[index], self.high[index]);
+            (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
+        };
+        let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
+        wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+        wide
+    }
+}
+
+/// An axis on which a group has more than one value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WideAxis {
+    pub(super) index: usize,
+    low: u32,
+    high: u32,
+    loss: f64,
+}
+
+/// A cut that could be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CutPoint {
+    pub(super) axis: usize,
+    /// Rows below this code go left, rows above it right.
+    pub(super) value: u32,
+    /// How many rows go left.
+    pub(super) left: usize,
+    /// Loss in the group minus the loss in the two halves, summed over the rows.
+    gain: f64,
+}
+
+/// The value at which a number of rows is reached, and its neighbourhood.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    value: u32,
+    /// Rows with a smaller value.
+    below: usize,
+    /// Rows with this value or a smaller one.
+    up_to: usize,
+    /// The next smaller and larger value that occurs.
+    previous: u32,
+    next: u32,
+}
+
+/// Counting is worth it while the values of a group are not spread thinner than this.
+const CODES_PER_ROW: usize = 8;
+
+impl Worker<'_> {
+    /// Fills `candidates` with the cuts on these axes, the best first.
+    pub(super) fn survey<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        axes: &[WideAxis],
+    ) {
+        self.candidates.clear();
+        let target = self.context.left_quota(rows.len());
+        let dense =
+            |axis: &&WideAxis| (axis.high - axis.low) as usize <= rows.len() * CODES_PER_ROW;
+        let (counted, sparse): (Vec<&WideAxis>, Vec<&WideAxis>) = axes.iter().partition(dense);
+        let starts = self.count(rows, &counted);
+        for (axis, start) in counted.into_iter().zip(starts) {
+            let counts = &self.counts[start..=start + (axis.high - axis.low) as usize];
+            let position = position_by_counts(counts, axis.low, target);
+            self.add_candidates(axis, position, rows.len());
+        }
+        for axis in sparse {
+            self.values.clear();
+            self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
+            let position = position_by_selection(&mut self.values, target);
+            self.add_candidates(axis, position, rows.len());
+        }
+        if self.context.split == Split::LeastLoss {
+            // Stable: equal gains keep the order of the axes, which is by width, then as declared.
+            self.candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        }
+    }
+
+    /// Counts the values of all given axes in one pass; returns where each axis's counters start.
+    fn count<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        axes: &[&WideAxis],
+    ) -> Vec<usize> {
+        let mut starts = Vec::with_capacity(axes.len());
+        let mut total = 0;
+        for axis in axes {
+            starts.push(total);
+            total += (axis.high - axis.low) as usize + 1;
+        }
+        self.counts.clear();
+        self.counts.resize(total, 0);
+        // Counter of a code = base + code; the base may wrap below 0.
+        let bases: Vec<(usize, usize)> = axes
+            .iter()
+            .zip(&starts)
+            .map(|(axis, start)| (axis.index, start.wrapping_sub(axis.low as usize)))
+            .collect();
+        for row in rows {
+            for (axis, base) in &bases {
+                self.counts[base.wrapping_add(row.codes[*axis].get() as usize)] += 1;
+            }
+        }
+        starts
+    }
+
+    fn add_candidates(&mut self, axis: &WideAxis, at: Position, rows: usize) {
+        if self.context.cut != Cut::Strict {
+            let left = self.context.left_quota(rows);
+            let right_low = if left < at.up_to { at.value } else { at.next };
+            self.add_candidate(axis, at.value, left, (at.value, right_low, rows));
+            return;
+        }
+        // A value never straddles a strict cut: the median's rows all go left, or all go right.
+        let (k, target) = (self.context.k(), self.context.left_quota(rows));
+        let mut cuts = [(at.up_to, at.value, at.next), (at.below, at.previous, at.value)];
+        cuts.sort_by_key(|(left, ..)| left.abs_diff(target));
+        for (left, left_high, right_low) in cuts {
+            if left >= k && rows - left >= k {
+                self.add_candidate(axis, at.value, left, (left_high, right_low, rows));
+            }
+        }
+    }
+
+    fn add_candidate(
+        &mut self,
+        axis: &WideAxis,
+        value: u32,
+        left: usize,
+        (left_high, right_low, rows): (u32, u32, usize),
+    ) {
+        let loss = |low, high| self.context.job.axes[axis.index].loss(low, high);
+        let halves = left as f64 * loss(axis.low, left_high)
+            + (rows - left) as f64 * loss(right_low, axis.high);
+        let gain = rows as f64 * axis.loss - halves;
+        self.candidates.push(CutPoint { axis: axis.index, value, left, gain });
+    }
+
+    /// The value of an axis at which `target` rows are reached.
+    pub(super) fn value_at<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        axis: &WideAxis,
+        target: usize,
+    ) -> u32 {
+        self.values.clear();
+        self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
+        *self.values.select_nth_unstable(target - 1).1
+    }
+}
+
+/// Walks the counters to the value where `target` rows are reached.
+fn position_by_counts(counts: &[u32], low: u32, target: usize) -> Position {
+    let (mut below, mut at, mut previous) = (0usize, 0usize, 0usize);
+    while below + (counts[at] as usize) < target {
+        if counts[at] > 0 {
+            previous = at;
+        }
+        below += counts[at] as usize;
+        at += 1;
+    }
+    let next =
+        counts[at + 1..].iter().position(|count| *count > 0).map_or(at, |skip| at + 1 + skip);
+    Position {
+        value: low + at as u32,
+        below,
+        up_to: below + counts[at] as usize,
+        previous: low + previous as u32,
+        next: low + next as u32,
+    }
+}
+
+/// The same without counters, for a few rows spread over many values.
+fn position_by_selection(values: &mut [u32], target: usize) -> Position {
+    let (smaller, value, larger) = values.select_nth_unstable(target - 1);
+    let value = *value;
+    let equal = |side: &[u32]| side.iter().filter(|other| **other == value).count();
+    let (equal_left, equal_right) = (equal(smaller), equal(larger));
+    let previous = smaller.iter().filter(|other| **other < value).max();
+    let next = larger.iter().filter(|other| **other > value).min();
+    Position {
+        value,
+        below: smaller.len() - equal_left,
+        up_to: smaller.len() + 1 + equal_right,
+        previous: previous.copied().unwrap_or(value),
+        next: next.copied().unwrap_or(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_and_selection_find_the_same_position() {
+        let mut state = 1u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..500 {
+            let n = 1 + next(30) as usize;
+            let mut values: Vec<u32> = (0..n).map(|_| 3 + next(9) as u32).collect();
+            let target = 1 + next(n as u64) as usize;
+            let mut counts = vec![0; 9];
+            values.iter().for_each(|value| counts[(value - 3) as usize] += 1);
+            let counted = position_by_counts(&counts, 3, target);
+            let selected = position_by_selection(&mut values, target);
+            assert_eq!(counted.value, selected.value);
+            assert_eq!(counted.below, selected.below);
+            assert_eq!(counted.up_to, selected.up_to);
+            assert_eq!(counted.next, selected.next);
+            if counted.below > 0 {
+                assert_eq!(counted.previous, selected.previous);
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The last look at the classes before anything leaves.
+//!
+//! Written apart from the counters the methods steer by, and on purpose the plain way (sort the
+//! values of a class, walk the runs): a mistake there must not be able to hide here. Only the
+//! distance of t-closeness is shared with [`Tally`], because the plain sum over a domain would cost
+//! its size once per class.
+
+use rayon::prelude::*;
+
+use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
+use super::{Classes, GlobalShares, Tally};
+use crate::error::{Error, Result};
+
+/// Errors unless the rows numbered by `id_at`, cut into `classes`, are every one of `rows` rows
+/// exactly once and every class satisfies the requirement.
+pub fn check_classes(
+    id_at: &(dyn Fn(usize) -> u32 + Sync),
+    rows: usize,
+    classes: &Classes,
+    requirement: &Requirement,
+    sensitive: &[SensitiveColumn],
+) -> Result<()> {
+    if classes.rows() != rows {
+        return Err(Error::bug(format!("{} of {rows} rows are in a class", classes.rows())));
+    }
+    every_row_once(id_at, rows)?;
+    let global = GlobalShares::new(requirement, sensitive);
+    let closeness = Requirement {
+        k: requirement.k,
+        models: requirement.models.iter().filter(|model| is_closeness(model)).cloned().collect(),
+    };
+    let per_thread = || (Tally::new(&closeness, sensitive, &global), Vec::new());
+    (0..classes.len()).into_par_iter().try_for_each_init(per_thread, |(tally, values), class| {
+        let range = classes.range(class);
+        if range.len() < requirement.k as usize {
+            let (size, k) = (range.len(), requirement.k);
+            return Err(Error::bug(format!("a class has {size} rows, fewer than k = {k}")));
+        }
+        if !closeness.models.is_empty() && !tally.holds_for(range.clone().map(id_at)) {
+            return Err(Error::bug("a class does not satisfy t"));
+        }
+        for model in &requirement.models {
+            let codes = &sensitive[model.column()].codes;
+            values.clear();
+            values.extend(range.clone().map(|at| codes[id_at(at) as usize]));
+            values.sort_unstable();
+            if !satisfies(model, values) {
+                return Err(Error::bug(format!("a class does not satisfy {model}")));
+            }
+        }
+        Ok(())
+    })
+}
+
+fn is_closeness(model: &Model) -> bool {
+    matches!(model, Model::Closeness { .. })
+}
+
+fn every_row_once(id_at: &(dyn Fn(usize) -> u32 + Sync), rows: usize) -> Result<()> {
+    let mut seen = vec![0u64; rows.div_ceil(64)];
+    for at in 0..rows {
+        let id = id_at(at) as usize;
+        let (word, bit) = (id / 64, 1u64 << (id % 64));
+        if id >= rows || seen[word] & bit != 0 {
+            return Err(Error::bug("a row is in two classes or in none"));
+        }
+        seen[word] |= bit;
+    }
+    Ok(())
+}
+
+fn satisfies(model: &Model, sorted: &[u32]) -> bool {
+    let rows = sorted.len() as f64;
+    let runs = || sorted.chunk_by(|a, b| a == b);
+    let shares = || runs().map(|run| run.len() as f64 / rows);
+    match model {
+        Model::Distinct { at_least, .. } => runs().count() >= *at_least as usize,
+        Model::Entropy { l, .. } => -shares().map(|p| p * p.ln()).sum::<f64>() >= l.ln() - ROUNDING,
+        Model::Share { alpha, .. } => shares().all(|p| p <= alpha + ROUNDING),
+        Model::Closeness { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(ids: &[u32], sizes: &[u32], models: Vec<Model>, codes: &[u32]) -> Result<()> {
+        let requirement = Requirement { k: 2, models };
+        let column = SensitiveColumn {
+            name: "s".into(),
+            codes: codes.to_vec(),
+            cardinality: 4,
+            ordered: true,
+        };
+        let classes = Classes::from_sizes(sizes)?;
+        check_classes(&|at| ids[at], ids.len(), &classes, &requirement, &[column])
+    }
+
+    #[test]
+    fn a_sound_release_passes() {
+        let models = vec![
+            Model::Distinct { column: 0, at_least: 2, unit: false },
+            Model::Entropy { column: 0, l: 2.0 },
+            Model::Share { column: 0, alpha: 0.5 },
+            Model::Closeness { column: 0, t: 0.5 },
+        ];
+        assert_eq!(check(&[3, 0, 2, 1], &[2, 2], models, &[0, 1, 2, 3]), Ok(()));
+    }
+
+    #[test]
+    fn every_broken_promise_is_found() {
+        let fails = |ids: &[u32], sizes: &[u32], models| {
+            matches!(check(ids, sizes, models, &[0, 0, 1, 1]), Err(Error::Bug(_)))
+        };
+        assert!(fails(&[0, 1, 2, 3], &[1, 3], vec![]), "a class below k");
+        assert!(fails(&[0, 1, 1, 3], &[2, 2], vec![]), "a row twice");
+        assert!(fails(&[0, 1, 2, 4], &[2, 2], vec![]), "a row that does not exist");
+        assert!(fails(&[0, 1, 2, 3], &[2], vec![]), "a row left out");
+        for model in [
+            Model::Distinct { column: 0, at_least: 2, unit: false },
+            Model::Entropy { column: 0, l: 2.0 },
+            Model::Share { column: 0, alpha: 0.5 },
+            Model::Closeness { column: 0, t: 0.1 },
+        ] {
+            assert!(fails(&[0, 1, 2, 3], &[2, 2], vec![model.clone()]), "{model}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The vocabulary that methods and measures share: coded rows, what a class must satisfy, classes.
+
+mod cancel;
+mod check;
+mod classes;
+mod requirement;
+mod row;
+mod seed;
+mod tally;
+
+pub use cancel::Cancel;
+pub use check::check_classes;
+pub use classes::Classes;
+pub use requirement::{Model, Requirement, SensitiveColumn};
+pub(crate) use row::with_rows;
+pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
+pub use seed::{RowKeys, Seed};
+pub use tally::{GlobalShares, Tally};

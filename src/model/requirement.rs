@@ -1,0 +1,97 @@
+//! What every class of a release must satisfy.
+
+use std::fmt;
+
+/// A sensitive column (or the privacy unit) as the models see it: one code per row number.
+#[derive(Debug)]
+pub struct SensitiveColumn {
+    /// The column's name, for messages.
+    pub name: String,
+    /// The value of each row, by row number.
+    pub codes: Vec<u32>,
+    /// Number of different codes.
+    pub cardinality: u32,
+    /// Whether codes are ranks of numbers or dates, so that nearer codes are more alike.
+    pub ordered: bool,
+}
+
+/// One condition on the values of a sensitive column inside a class.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Model {
+    /// At least this many different values. Counting persons is this model on the privacy unit.
+    Distinct {
+        /// Index of the sensitive column.
+        column: usize,
+        /// The number of different values asked for.
+        at_least: u32,
+        /// Whether the column is the privacy unit.
+        unit: bool,
+    },
+    /// Entropy of the values of at least ln(l) (entropy l-diversity).
+    Entropy {
+        /// Index of the sensitive column.
+        column: usize,
+        /// The l whose logarithm is the bound.
+        l: f64,
+    },
+    /// Distribution within `t` of the whole table's (t-closeness, earth mover's distance: over ranks
+    /// for numbers and dates, half the summed differences for everything else).
+    Closeness {
+        /// Index of the sensitive column.
+        column: usize,
+        /// The largest distance.
+        t: f64,
+    },
+    /// No value holds more than this share of the class.
+    Share {
+        /// Index of the sensitive column.
+        column: usize,
+        /// The largest share.
+        alpha: f64,
+    },
+}
+
+impl Model {
+    /// Index of the sensitive column the model looks at.
+    pub fn column(&self) -> usize {
+        match self {
+            Self::Distinct { column, .. }
+            | Self::Entropy { column, .. }
+            | Self::Closeness { column, .. }
+            | Self::Share { column, .. } => *column,
+        }
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Distinct { at_least, unit: true, .. } => {
+                write!(f, "k = {at_least} distinct privacy units")
+            }
+            Self::Distinct { at_least, .. } => write!(f, "l = {at_least}"),
+            Self::Entropy { l, .. } => write!(f, "entropy_l = {l}"),
+            Self::Closeness { t, .. } => write!(f, "t = {t}"),
+            Self::Share { alpha, .. } => write!(f, "alpha = {alpha}"),
+        }
+    }
+}
+
+/// The privacy requirement: a class has at least k rows and satisfies every model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Requirement {
+    /// The smallest class.
+    pub k: u32,
+    /// Conditions on the sensitive columns.
+    pub models: Vec<Model>,
+}
+
+impl Requirement {
+    /// Plain k-anonymity.
+    pub fn k(k: u32) -> Self {
+        Self { k, models: Vec::new() }
+    }
+}
+
+/// Slack for comparing shares and entropies: a bound met exactly must not fail by rounding.
+pub(super) const ROUNDING: f64 = 1e-9;

@@ -1,0 +1,167 @@
+//! Rows as small integers, one after the other.
+//!
+//! Every quasi-identifier is encoded once to a code: its value's rank in the order of its column.
+//! A row keeps its codes side by side and, behind them, the number of the row in the payload. All
+//! methods work on a slice of such rows and move whole rows, so that a group is always contiguous
+//! and deep recursion stays in the cache.
+
+/// The most quasi-identifiers one release can have.
+pub const MAX_QUASI_IDENTIFIERS: usize = 64;
+
+/// An integer wide enough for the largest domain of a table.
+pub trait Code: Copy + Ord + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// The code as the methods compute with it.
+    fn get(self) -> u32;
+    /// Narrows a code that is known to fit.
+    fn from_u32(code: u32) -> Self;
+    /// The largest code.
+    const MAX: Self;
+}
+
+macro_rules! impl_code {
+    ($($int:ty),*) => {$(
+        impl Code for $int {
+            #[inline(always)]
+            fn get(self) -> u32 {
+                self as u32
+            }
+            #[inline(always)]
+            fn from_u32(code: u32) -> Self {
+                code as $int
+            }
+            const MAX: Self = <$int>::MAX;
+        }
+    )*};
+}
+impl_code!(u8, u16, u32);
+
+/// One row: `W` codes, of which a table uses the first ones, and the row's number in the payload.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Row<C, const W: usize> {
+    /// Codes of the quasi-identifiers as declared; unused places hold 0.
+    pub codes: [C; W],
+    /// Number of the row in the payload.
+    pub id: u32,
+}
+
+macro_rules! row_table {
+    ($($variant:ident($code:ty, $width:literal)),* $(,)?) => {
+        /// The rows of a table in the narrowest of a few fixed shapes.
+        ///
+        /// Fixed widths let the compiler keep a row in vector registers; the methods enter their
+        /// monomorphic code once per call.
+        #[derive(Debug)]
+        pub enum RowTable {
+            $(#[doc = concat!("Up to ", stringify!($width), " codes of `", stringify!($code), "`.")]
+            $variant(Vec<Row<$code, $width>>),)*
+        }
+
+        impl RowTable {
+            /// Room for rows of `columns` codes below `cardinality`, all zero.
+            ///
+            /// `None` if there are more columns than [`MAX_QUASI_IDENTIFIERS`].
+            pub fn zeroed(rows: usize, columns: usize, cardinality: u32) -> Option<Self> {
+                $(if columns <= $width && cardinality.saturating_sub(1) <= <$code>::MAX.get() {
+                    let row = Row { codes: [0; $width], id: 0 };
+                    return Some(Self::$variant(vec![row; rows]));
+                })*
+                None
+            }
+
+            /// Bytes of one row in the shape [`RowTable::zeroed`] would choose.
+            pub fn row_bytes(columns: usize, cardinality: u32) -> Option<usize> {
+                $(if columns <= $width && cardinality.saturating_sub(1) <= <$code>::MAX.get() {
+                    return Some(size_of::<Row<$code, $width>>());
+                })*
+                None
+            }
+        }
+    };
+}
+
+// Narrow shapes first: the first that fits is taken.
+row_table!(
+    Byte8(u8, 8),
+    Byte16(u8, 16),
+    Short8(u16, 8),
+    Short16(u16, 16),
+    Word8(u32, 8),
+    Word16(u32, 16),
+    Short32(u16, 32),
+    Word32(u32, 32),
+    Short64(u16, 64),
+    Word64(u32, 64),
+);
+
+/// Runs `$body` with `$rows` bound to the vector of rows, whatever its shape.
+macro_rules! with_rows {
+    ($table:expr, $rows:ident => $body:expr) => {
+        match $table {
+            $crate::model::RowTable::Byte8($rows) => $body,
+            $crate::model::RowTable::Byte16($rows) => $body,
+            $crate::model::RowTable::Short8($rows) => $body,
+            $crate::model::RowTable::Short16($rows) => $body,
+            $crate::model::RowTable::Word8($rows) => $body,
+            $crate::model::RowTable::Word16($rows) => $body,
+            $crate::model::RowTable::Short32($rows) => $body,
+            $crate::model::RowTable::Word32($rows) => $body,
+            $crate::model::RowTable::Short64($rows) => $body,
+            $crate::model::RowTable::Word64($rows) => $body,
+        }
+    };
+}
+pub(crate) use with_rows;
+
+impl RowTable {
+    /// Rows of codes as they stand, numbered in order; for tests and small tables.
+    ///
+    /// `None` if a row has more columns than [`MAX_QUASI_IDENTIFIERS`].
+    pub fn from_codes<const D: usize>(codes: &[[u32; D]]) -> Option<Self> {
+        let largest = codes.iter().flatten().max().copied().unwrap_or(0);
+        let mut table = Self::zeroed(codes.len(), D, largest.saturating_add(1))?;
+        with_rows!(&mut table, rows => for (id, (row, codes)) in rows.iter_mut().zip(codes).enumerate() {
+            row.id = id as u32;
+            for (place, code) in row.codes.iter_mut().zip(codes) {
+                *place = Code::from_u32(*code);
+            }
+        });
+        Some(table)
+    }
+
+    /// Number of the row at a position.
+    pub fn id_at(&self, position: usize) -> u32 {
+        with_rows!(self, rows => rows[position].id)
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        with_rows!(self, rows => rows.len())
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_narrowest_shape_is_chosen() {
+        assert_eq!(RowTable::row_bytes(8, 256), Some(12));
+        assert_eq!(RowTable::row_bytes(8, 257), Some(20));
+        assert_eq!(RowTable::row_bytes(9, 65_536), Some(36));
+        assert_eq!(RowTable::row_bytes(8, 65_537), Some(36));
+        assert_eq!(RowTable::row_bytes(17, 256), Some(68));
+        assert_eq!(RowTable::row_bytes(65, 2), None);
+    }
+
+    #[test]
+    fn a_zeroed_table_has_the_rows_asked_for() {
+        let table = RowTable::zeroed(3, 2, 10).map(|table| table.len());
+        assert_eq!(table, Some(3));
+    }
+}

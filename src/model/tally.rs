@@ -1,0 +1,287 @@
+//! Does a set of rows satisfy a requirement? Answered while the rows are being added.
+
+use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
+
+/// Counts of the sensitive values of a growing set of rows, one counter set per model.
+///
+/// All partition methods ask the same question through this type: may this set be a class? Counters
+/// are cleared by what was touched, so that asking for ten rows costs ten steps whatever the domain.
+#[derive(Debug)]
+pub struct Tally<'a> {
+    requirement: &'a Requirement,
+    sensitive: &'a [SensitiveColumn],
+    global: &'a GlobalShares,
+    counters: Vec<Counter>,
+    rows: u32,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    counts: Vec<u32>,
+    touched: Vec<u32>,
+}
+
+impl<'a> Tally<'a> {
+    /// An empty set.
+    pub fn new(
+        requirement: &'a Requirement,
+        sensitive: &'a [SensitiveColumn],
+        global: &'a GlobalShares,
+    ) -> Self {
+        let counter = |model: &Model| Counter {
+            counts: vec![0; sensitive[model.column()].cardinality as usize],
+            touched: Vec::new(),
+        };
+        let counters = requirement.models.iter().map(counter).collect();
+        Self { requirement, sensitive, global, counters, rows: 0 }
+    }
+
+    /// Adds one row, by its number.
+    pub fn add(&mut self, id: u32) {
+        self.rows += 1;
+        for (model, counter) in self.requirement.models.iter().zip(&mut self.counters) {
+            let code = self.sensitive[model.column()].codes[id as usize];
+            let count = &mut counter.counts[code as usize];
+            if *count == 0 {
+                counter.touched.push(code);
+            }
+            *count += 1;
+        }
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.rows = 0;
+        for counter in &mut self.counters {
+            for code in counter.touched.drain(..) {
+                counter.counts[code as usize] = 0;
+            }
+        }
+    }
+
+    /// Whether exactly these rows could be a class.
+    pub fn holds_for(&mut self, ids: impl Iterator<Item = u32>) -> bool {
+        self.clear();
+        ids.for_each(|id| self.add(id));
+        self.holds()
+    }
+
+    /// Whether the rows added so far could be a class.
+    pub fn holds(&mut self) -> bool {
+        self.first_failure().is_none()
+    }
+
+    /// The first part of the requirement that the rows added so far do not meet.
+    pub fn first_failure(&mut self) -> Option<String> {
+        if self.rows < self.requirement.k {
+            return Some(format!("k = {}", self.requirement.k));
+        }
+        let rows = f64::from(self.rows);
+        for (index, model) in self.requirement.models.iter().enumerate() {
+            let counter = &mut self.counters[index];
+            let column = &self.sensitive[model.column()];
+            let holds = match model {
+                Model::Distinct { at_least, .. } => counter.touched.len() >= *at_least as usize,
+                Model::Entropy { l, .. } => counter.entropy(rows) >= l.ln() - ROUNDING,
+                Model::Share { alpha, .. } => counter.largest() / rows <= alpha + ROUNDING,
+                Model::Closeness { t, .. } => {
+                    let shares = &self.global.columns[model.column()];
+                    let distance = if column.ordered {
+                        counter.ordered_distance(rows, shares)
+                    } else {
+                        counter.equal_distance(rows, shares)
+                    };
+                    distance <= t + ROUNDING
+                }
+            };
+            if !holds {
+                return Some(format!("{model} on column '{}'", column.name));
+            }
+        }
+        None
+    }
+}
+
+impl Counter {
+    fn entropy(&mut self, rows: f64) -> f64 {
+        // Summed in code order: the order rows came in must not change the last digit.
+        self.touched.sort_unstable();
+        let shares = self.touched.iter().map(|code| f64::from(self.counts[*code as usize]) / rows);
+        -shares.map(|share| share * share.ln()).sum::<f64>()
+    }
+
+    fn largest(&self) -> f64 {
+        let counts = self.touched.iter().map(|code| self.counts[*code as usize]);
+        f64::from(counts.max().unwrap_or(0))
+    }
+
+    /// Earth mover's distance when all values are equally far apart: the mass in excess.
+    fn equal_distance(&mut self, rows: f64, global: &Shares) -> f64 {
+        self.touched.sort_unstable();
+        let excess = self.touched.iter().map(|code| {
+            let here = f64::from(self.counts[*code as usize]) / rows;
+            (here - global.share(*code)).max(0.0)
+        });
+        excess.sum()
+    }
+
+    /// Earth mover's distance over ranks: the mean gap between the two cumulative distributions.
+    ///
+    /// Between two values that occur here the own cumulative share is constant, so the gap to the
+    /// table's is summed from prefix sums, split where the table's share overtakes it.
+    fn ordered_distance(&mut self, rows: f64, global: &Shares) -> f64 {
+        let values = global.cumulative.len();
+        if values < 2 {
+            return 0.0;
+        }
+        self.touched.sort_unstable();
+        let (mut total, mut own, mut from) = (0.0, 0.0, 0usize);
+        for code in &self.touched {
+            total += global.gap(from, *code as usize, own);
+            own += f64::from(self.counts[*code as usize]) / rows;
+            from = *code as usize;
+        }
+        total += global.gap(from, values, own);
+        total / (values - 1) as f64
+    }
+}
+
+/// Distribution of every sensitive column over the whole table, made once per release.
+#[derive(Debug)]
+pub struct GlobalShares {
+    columns: Vec<Shares>,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    /// Share of the rows with this code or a smaller one.
+    cumulative: Vec<f64>,
+    /// Sums of `cumulative` over all smaller codes.
+    summed: Vec<f64>,
+}
+
+impl GlobalShares {
+    /// Counts the columns that some closeness model looks at.
+    pub fn new(requirement: &Requirement, sensitive: &[SensitiveColumn]) -> Self {
+        let needed = |index: usize| {
+            let closeness = |model: &Model| matches!(model, Model::Closeness { column, .. } if *column == index);
+            requirement.models.iter().any(closeness)
+        };
+        let shares = |(index, column): (usize, &SensitiveColumn)| {
+            if needed(index) { Shares::new(column) } else { Shares::default() }
+        };
+        Self { columns: sensitive.iter().enumerate().map(shares).collect() }
+    }
+}
+
+impl Shares {
+    fn new(column: &SensitiveColumn) -> Self {
+        let mut counts = vec![0u64; column.cardinality as usize];
+        for code in &column.codes {
+            counts[*code as usize] += 1;
+        }
+        let rows = column.codes.len().max(1) as f64;
+        let (mut count, mut sum) = (0u64, 0.0);
+        let mut shares = Self::default();
+        for in_code in counts {
+            shares.summed.push(sum);
+            count += in_code;
+            let cumulative = count as f64 / rows;
+            shares.cumulative.push(cumulative);
+            sum += cumulative;
+        }
+        shares.summed.push(sum);
+        shares
+    }
+
+    fn share(&self, code: u32) -> f64 {
+        let code = code as usize;
+        let below = if code == 0 { 0.0 } else { self.cumulative[code - 1] };
+        self.cumulative[code] - below
+    }
+
+    /// Sum over the codes `from..to` of |own − cumulative share of the table|.
+    fn gap(&self, from: usize, to: usize, own: f64) -> f64 {
+        let overtakes = from + self.cumulative[from..to].partition_point(|share| *share < own);
+        let sum = |range: std::ops::Range<usize>| self.summed[range.end] - self.summed[range.start];
+        let below = own * (overtakes - from) as f64 - sum(from..overtakes);
+        let above = sum(overtakes..to) - own * (to - overtakes) as f64;
+        below + above
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(codes: &[u32], ordered: bool) -> Vec<SensitiveColumn> {
+        let cardinality = codes.iter().max().map_or(0, |max| max + 1);
+        vec![SensitiveColumn { name: "s".into(), codes: codes.to_vec(), cardinality, ordered }]
+    }
+
+    fn holds(model: Model, sensitive: &[SensitiveColumn], ids: &[u32]) -> bool {
+        let requirement = Requirement { k: 1, models: vec![model] };
+        let global = GlobalShares::new(&requirement, sensitive);
+        Tally::new(&requirement, sensitive, &global).holds_for(ids.iter().copied())
+    }
+
+    #[test]
+    fn distinct_values_are_counted() {
+        let sensitive = column(&[0, 0, 1, 2], false);
+        let model = Model::Distinct { column: 0, at_least: 2, unit: false };
+        assert!(!holds(model.clone(), &sensitive, &[0, 1]));
+        assert!(holds(model, &sensitive, &[0, 1, 2]));
+    }
+
+    #[test]
+    fn entropy_of_an_even_pair_is_exactly_two() {
+        let sensitive = column(&[0, 0, 1, 1], false);
+        let model = |l| Model::Entropy { column: 0, l };
+        assert!(holds(model(2.0), &sensitive, &[0, 1, 2, 3]));
+        assert!(!holds(model(2.01), &sensitive, &[0, 1, 2, 3]));
+        assert!(!holds(model(2.0), &sensitive, &[0, 1, 2]));
+    }
+
+    #[test]
+    fn a_share_may_reach_alpha_and_not_pass_it() {
+        let sensitive = column(&[0, 1, 2, 0], false);
+        let model = |alpha| Model::Share { column: 0, alpha };
+        assert!(holds(model(0.5), &sensitive, &[0, 1, 2, 3]));
+        assert!(!holds(model(0.49), &sensitive, &[0, 1, 2, 3]));
+    }
+
+    // Li et al., "t-Closeness", section 4: salaries 3k..11k in nine rows; the class {3k,4k,5k} has
+    // distance 0.375 and the class {6k,8k,11k} has distance 0.167.
+    #[test]
+    fn ordered_distance_is_that_of_the_t_closeness_paper() {
+        let salaries: Vec<u32> = (0..9).collect();
+        let sensitive = column(&salaries, true);
+        let model = |t| Model::Closeness { column: 0, t };
+        assert!(holds(model(0.3751), &sensitive, &[0, 1, 2]));
+        assert!(!holds(model(0.3749), &sensitive, &[0, 1, 2]));
+        assert!(holds(model(0.1667), &sensitive, &[3, 5, 8]));
+        assert!(!holds(model(0.1665), &sensitive, &[3, 5, 8]));
+    }
+
+    #[test]
+    fn unordered_distance_is_half_the_summed_differences() {
+        let sensitive = column(&[0, 0, 1, 1], false);
+        let model = |t| Model::Closeness { column: 0, t };
+        assert!(holds(model(0.5), &sensitive, &[0, 1]));
+        assert!(!holds(model(0.49), &sensitive, &[0, 1]));
+        assert!(holds(model(0.0), &sensitive, &[0, 2]));
+    }
+
+    #[test]
+    fn clearing_forgets_everything() {
+        let sensitive = column(&[0, 1], false);
+        let requirement = Requirement {
+            k: 1,
+            models: vec![Model::Distinct { column: 0, at_least: 2, unit: false }],
+        };
+        let global = GlobalShares::new(&requirement, &sensitive);
+        let mut tally = Tally::new(&requirement, &sensitive, &global);
+        assert!(tally.holds_for([0, 1].into_iter()));
+        assert!(!tally.holds_for([0, 0].into_iter()));
+    }
+}
