@@ -1,1 +1,56 @@
-fn main() {}
+//! The `anonymize` program: DataFusion's shell with `anonymize()` and its reports.
+//!
+//! ```text
+//! options ─► session (limits, catalogs, functions) ─► shell, when somebody sits at the terminal
+//!                                                 └─► run: script ─► statements, one by one
+//!                                                          ├─ output    rows to stdout
+//!                                                          └─ progress  seconds to stderr
+//! ```
+//!
+//! Exit codes: 0 everything ran, 1 a statement failed, 2 the command line or the session is wrong,
+//! 130 stopped by Ctrl-C.
+
+mod options;
+mod output;
+mod progress;
+mod run;
+mod script;
+mod session;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use mimalloc::MiMalloc;
+
+use crate::options::Options;
+use crate::run::Failure;
+
+#[global_allocator]
+static GLOBAL: MiMalloc = MiMalloc;
+
+/// How long threads that still compute may hold up the end of the program.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    env_logger::init();
+    let options = Options::parse();
+    match start(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("anonymize: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn start(options: &Options) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Setup(format!("cannot start the worker threads: {error}")))?;
+    let outcome = runtime.block_on(run::run(options));
+    // Dropping the runtime would wait for every blocking task, also for those whose query is over.
+    runtime.shutdown_timeout(PATIENCE);
+    outcome
+}

@@ -1,0 +1,193 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use datafusion_cli::object_storage::is_stdin_location;
+use datafusion_cli::pool_type::PoolType;
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::MaxRows;
+
+const EXAMPLES: &str = "\
+Examples:
+  anonymize -f job.sql --memory-limit 2g
+  anonymize --format csv -c \"SELECT * FROM anonymize('patients.parquet', k => 10,
+      quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
+
+Exit codes: 0 everything ran, 1 a statement failed (those after it did not run),
+2 wrong options, 130 stopped by Ctrl-C.";
+
+/// Anonymize tables with SQL: DataFusion's shell with anonymize() and its reports.
+///
+/// Without -c and -f it opens the interactive shell, or runs the SQL that is piped to it.
+#[derive(Debug, Parser)]
+#[command(name = "anonymize", version, after_help = EXAMPLES)]
+pub struct Options {
+    /// Run these statements, then exit
+    #[arg(short, long, value_name = "SQL", num_args = 1.., value_parser = parse_command)]
+    pub command: Vec<String>,
+
+    /// Run the statements of these files, then exit ('-' is standard input; files run before -c)
+    #[arg(short, long, value_name = "PATH", num_args = 1.., value_parser = parse_script_path)]
+    pub file: Vec<PathBuf>,
+
+    /// Memory that queries may use, such as 512m or 2g; operators that can, spill beyond it [default: no limit]
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<usize>,
+
+    /// Disk space for spilled data, such as 50g [default: 100g]
+    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    pub disk_limit: Option<usize>,
+
+    /// How the memory limit is shared: 'greedy' (first come, first served) or 'fair' (equal parts for operators that spill)
+    #[arg(long, value_name = "TYPE", default_value_t = PoolType::Greedy)]
+    pub mem_pool_type: PoolType,
+
+    /// Number of memory consumers that a "Resources exhausted" error names
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    pub top_memory_consumers: usize,
+
+    /// Directory for spilled data [default: that of the system]
+    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    pub temp_dir: Option<PathBuf>,
+
+    /// Directory that relative paths in SQL start from [default: the current one]
+    #[arg(short = 'p', long, value_name = "DIR", value_parser = parse_directory)]
+    pub data_path: Option<PathBuf>,
+
+    /// Rows per batch [default: DataFusion's]
+    #[arg(short, long, value_name = "ROWS")]
+    pub batch_size: Option<NonZeroUsize>,
+
+    /// Partitions a query is split into [default: the number of cores]
+    #[arg(long, value_name = "COUNT")]
+    pub target_partitions: Option<NonZeroUsize>,
+
+    /// How results are printed; 'automatic' is 'table'
+    #[arg(long, value_enum, ignore_case = true, default_value_t = PrintFormat::Automatic)]
+    pub format: PrintFormat,
+
+    /// Most rows that are shown as a table: a number, or 'inf'; the other formats print all rows
+    #[arg(long, value_name = "ROWS", default_value = "40")]
+    pub maxrows: MaxRows,
+
+    /// Print results and errors only
+    #[arg(short, long)]
+    pub quiet: bool,
+
+    /// Do not report on standard error what is running
+    #[arg(long)]
+    pub no_progress: bool,
+
+    /// Colour the SQL in the interactive shell
+    #[arg(long)]
+    pub color: bool,
+}
+
+impl Options {
+    /// Whether anything other than standard input says what to run.
+    pub fn has_script(&self) -> bool {
+        !self.command.is_empty() || !self.file.is_empty()
+    }
+
+    /// Whether standard input carries SQL and therefore cannot be read as a table too.
+    pub fn reads_sql_from_stdin(&self) -> bool {
+        !self.has_script() || self.file.iter().any(|path| is_stdin(path))
+    }
+
+    /// `automatic` resolved: everything this program prints at once is a table.
+    pub fn print_format(&self) -> PrintFormat {
+        match self.format {
+            PrintFormat::Automatic => PrintFormat::Table,
+            format => format,
+        }
+    }
+}
+
+/// Whether a path given to `-f` means standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-") || path.to_str().is_some_and(is_stdin_location)
+}
+
+fn parse_command(sql: &str) -> Result<String, String> {
+    if sql.trim().is_empty() {
+        return Err("there is no statement in it".to_owned());
+    }
+    Ok(sql.to_owned())
+}
+
+// Pipes and process substitution are files to read, though not regular ones.
+fn parse_script_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if is_stdin(&path) {
+        return Ok(path);
+    }
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Err("it is a directory, not a file".to_owned()),
+        Ok(_) => Ok(path),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+// Absolute, because --data-path moves the start of relative paths.
+fn parse_directory(text: &str) -> Result<PathBuf, String> {
+    let path = std::path::absolute(text).map_err(|error| error.to_string())?;
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(path),
+        Ok(_) => Err("it is not a directory".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_size(text: &str) -> Result<usize, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(size_help()),
+    };
+    let number: usize = match number.parse() {
+        Ok(0) => return Err("it must be larger than zero".to_owned()),
+        Ok(number) => number,
+        Err(_) if digits > 0 => return Err("it is too large".to_owned()),
+        Err(_) => return Err(size_help()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(|| "it is too large".to_owned())
+}
+
+fn size_help() -> String {
+    "write a whole number of bytes, or one with k, m, g or t, such as 512m or 2g".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_take_the_usual_units() {
+        assert_eq!(parse_size("17"), Ok(17));
+        assert_eq!(parse_size("4k"), Ok(4096));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        assert_eq!(parse_size("1 GiB"), Ok(1 << 30));
+    }
+
+    #[test]
+    fn sizes_that_mean_nothing_are_refused() {
+        for text in ["", "g", "2x", "-1", "1.5g", "0", "0g", "99999999999999999999", "99999999999t"]
+        {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

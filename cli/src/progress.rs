@@ -1,0 +1,134 @@
+//! What a long statement tells on standard error while it runs.
+//!
+//! On a terminal that is one line, rewritten; in a log file a plain line now and then. A thread of its
+//! own does it, because the runtime's threads may all be busy with the query.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use datafusion::physical_plan::ExecutionPlan;
+
+/// Statements shorter than this say nothing.
+const FIRST: Duration = Duration::from_secs(1);
+/// Pace of a line that is rewritten.
+const TERMINAL: Duration = Duration::from_millis(500);
+/// Pace of lines that stay.
+const LOG: Duration = Duration::from_secs(10);
+
+/// Who wants to know, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Nobody.
+    Nobody,
+    /// A person at a terminal.
+    Terminal,
+    /// A log file.
+    Log,
+}
+
+impl Audience {
+    /// Whoever reads standard error.
+    pub fn of_stderr() -> Self {
+        if stderr().is_terminal() { Self::Terminal } else { Self::Log }
+    }
+}
+
+/// Reports on one statement until it is dropped.
+pub struct Progress {
+    watched: Arc<Watched>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the statement and the reporting thread share. A further figure is a further field here,
+/// written in [`Progress`] and read in [`Watched::line`].
+struct Watched {
+    title: String,
+    started: Instant,
+    plan: Mutex<Option<Arc<dyn ExecutionPlan>>>,
+}
+
+impl Progress {
+    /// Starts the clock. `title` says which statement it is.
+    pub fn start(audience: Audience, title: String) -> Self {
+        let watched = Arc::new(Watched { title, started: Instant::now(), plan: Mutex::new(None) });
+        let (stop, stopped) = channel();
+        let shared = Arc::clone(&watched);
+        let report = move || {
+            let (mut wait, pace) = match audience {
+                Audience::Nobody => return,
+                Audience::Terminal => (FIRST, TERMINAL),
+                Audience::Log => (LOG, LOG),
+            };
+            let mut shown = false;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                write(audience, &shared.line());
+                shown = true;
+                wait = pace;
+            }
+            if shown && audience == Audience::Terminal {
+                write(audience, "");
+            }
+        };
+        // Without a thread to spare the statement runs all the same, silently.
+        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(report).ok();
+        Self { watched, stop: Some(stop), thread }
+    }
+
+    /// From now on the rows that this plan's sources have delivered are part of the report.
+    pub fn watch(&self, plan: Arc<dyn ExecutionPlan>) {
+        *self.watched.plan() = Some(plan);
+    }
+
+    /// Takes the line off the terminal and stays silent, because results are about to appear there.
+    pub fn hide(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // The thread cannot fail in a way that matters to the statement.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.hide();
+    }
+}
+
+impl Watched {
+    fn plan(&self) -> MutexGuard<'_, Option<Arc<dyn ExecutionPlan>>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn line(&self) -> String {
+        let plan = self.plan().clone();
+        let rows = plan.map(|plan| rows_read(plan.as_ref())).filter(|rows| *rows > 0);
+        let rows = rows.map(|rows| format!(", {rows} rows read")).unwrap_or_default();
+        format!("{} s{rows}: {}", self.started.elapsed().as_secs(), self.title)
+    }
+}
+
+/// Rows that have left the plan's sources so far.
+fn rows_read(plan: &dyn ExecutionPlan) -> usize {
+    let children = plan.children();
+    if children.is_empty() {
+        return plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
+    }
+    children.into_iter().map(|child| rows_read(child.as_ref())).sum()
+}
+
+// Standard error may be gone; the statement does not depend on it.
+fn write(audience: Audience, line: &str) {
+    let mut stderr = stderr().lock();
+    let _ = match audience {
+        Audience::Nobody => Ok(()),
+        // Wrapping is off meanwhile: of a line that wraps, only the end could be rewritten.
+        Audience::Terminal => write!(stderr, "\r\x1b[K\x1b[?7l{line}\x1b[?7h"),
+        Audience::Log => writeln!(stderr, "anonymize: {line}"),
+    };
+    let _ = stderr.flush();
+}
