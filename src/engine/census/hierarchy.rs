@@ -1,0 +1,47 @@
+//! Ready-made hierarchies for the string columns.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+
+use super::column::Column;
+use super::model::categories;
+
+/// The most general value.
+const TOP: &str = "*";
+
+/// The columns that have a hierarchy: those with few, named values, but for the salary class, which is
+/// the value to protect. (Zip codes generalize by their leading digits and need no table.)
+pub(crate) fn hierarchy_columns() -> Vec<&'static str> {
+    Column::ALL
+        .into_iter()
+        .filter(|column| *column != Column::SalaryClass && categories(*column).is_some())
+        .map(Column::name)
+        .collect()
+}
+
+/// The hierarchy of a column: one row per value the generator can emit, columns `leaf`, `level1`, …,
+/// the last of which is `*`. `None` if the column has no hierarchy.
+pub(crate) fn sample_hierarchy(column: &str) -> Option<RecordBatch> {
+    if !hierarchy_columns().contains(&column) {
+        return None;
+    }
+    let categories = categories(Column::named(column)?)?;
+    let groups = categories.first()?.groups.len();
+    let mut fields = vec![Field::new("leaf", DataType::Utf8View, false)];
+    let mut levels = vec![strings(categories.iter().map(|category| category.label))];
+    for group in 0..groups {
+        levels.push(strings(categories.iter().map(|category| category.groups[group])));
+    }
+    levels.push(strings(categories.iter().map(|_| TOP)));
+    for level in 1..levels.len() {
+        let name = format!("level{level}");
+        fields.push(Field::new(name, DataType::Utf8View, false));
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), levels).ok()
+}
+
+fn strings(values: impl Iterator<Item = &'static str>) -> ArrayRef {
+    Arc::new(StringViewArray::from_iter_values(values))
+}
