@@ -23,13 +23,15 @@ pub fn intervals(values: &[i128], steps: &[i128], show: &dyn Fn(i128) -> String)
     };
     let level = |step: &i128| {
         let keys = values.iter().map(|value| Ok(value.div_euclid(*step)));
-        Level::from_keys(keys, |bucket| {
+        let mut bounds = Vec::new();
+        let level = Level::from_keys(keys, |bucket| {
             let low = bucket.checked_mul(*step).ok_or_else(too_far)?;
             let high = low.checked_add(step - 1).ok_or_else(too_far)?;
-            let label =
-                if *step == 1 { show(low) } else { format!("[{}-{}]", show(low), show(high)) };
+            bounds.push((show(low), show(high)));
+            let label = if *step == 1 { show(low) } else { interval_label(bounds.last()) };
             Ok((label, relative_width((step - 1) as f64, width)))
-        })
+        })?;
+        Ok(Level { bounds, ..level })
     };
     Ok(Levels(steps.iter().map(level).collect::<Result<_>>()?))
 }
@@ -58,13 +60,19 @@ pub fn float_intervals(values: &[f64], steps: &[f64]) -> Result<Levels> {
             }
             Ok((bucket as i128).div_euclid(fold))
         });
-        Level::from_keys(keys, |bucket| {
+        let mut bounds = Vec::new();
+        let level = Level::from_keys(keys, |bucket| {
             let low = *bucket as f64 * step;
-            let label = format!("[{}-{}]", low, low + step);
-            Ok((label, relative_width(*step, width)))
-        })
+            bounds.push((low.to_string(), (low + step).to_string()));
+            Ok((interval_label(bounds.last()), relative_width(*step, width)))
+        })?;
+        Ok(Level { bounds, ..level })
     };
     Ok(Levels(steps.iter().map(level).collect::<Result<_>>()?))
+}
+
+fn interval_label(bounds: Option<&(String, String)>) -> String {
+    bounds.map(|(low, high)| format!("[{low}-{high}]")).unwrap_or_default()
 }
 
 fn check_steps<T: std::fmt::Display>(

@@ -11,6 +11,9 @@ pub struct Level {
     pub labels: Vec<String>,
     /// What publishing the node instead of a value loses, from 0 to 1.
     pub losses: Vec<f64>,
+    /// The ends of each node, written as the column writes its values; empty where a node is only
+    /// a name.
+    pub bounds: Vec<(String, String)>,
 }
 
 /// All levels above the values, from the finest upward. The single top above them is implied.

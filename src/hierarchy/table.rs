@@ -24,8 +24,13 @@ pub struct LabelTable {
 }
 
 impl LabelTable {
-    /// Reads the `;` layout. There is no header; the last line break is optional.
+    /// Reads and checks the `;` layout. There is no header; the last line break is optional.
     pub fn parse(text: &str) -> Result<Self> {
+        Self::from_rows(Self::read_rows(text)?)
+    }
+
+    /// Reads the `;` layout: the fields of every line, with its number.
+    pub fn read_rows(text: &str) -> Result<Vec<(usize, Vec<String>)>> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(b';')
@@ -42,7 +47,7 @@ impl LabelTable {
             let line = record.position().map_or(0, csv::Position::line);
             rows.push((line as usize, record.iter().map(str::to_owned).collect()));
         }
-        Self::from_rows(rows)
+        Ok(rows)
     }
 
     /// Checks rows of labels, each with the line number that messages should show.

@@ -22,6 +22,7 @@ pub struct Tree {
     codes: u32,
     nodes: Vec<Node>,
     labels: Vec<String>,
+    bounds: Vec<Option<(String, String)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +43,12 @@ impl Tree {
         let shift = u32::from(missing);
         let codes = values as u32 + shift;
         let leaf = |code| Node { parent: 0, first: code, last: code, loss: 0.0, level: 0 };
-        let mut tree = Self { codes, nodes: (0..codes).map(leaf).collect(), labels: Vec::new() };
+        let mut tree = Self {
+            codes,
+            nodes: (0..codes).map(leaf).collect(),
+            labels: Vec::new(),
+            bounds: Vec::new(),
+        };
         // The node above each value on the level below, at first the value itself.
         let mut below: Vec<u32> = (shift..codes).collect();
         for (above, level) in levels.0.iter().enumerate() {
@@ -55,6 +61,7 @@ impl Tree {
                     let (loss, level_number) = (level.losses[node], above as u32 + 1);
                     tree.nodes.push(Node { loss, level: level_number, ..leaf(code) });
                     tree.labels.push(level.labels[node].clone());
+                    tree.bounds.push(level.bounds.get(node).cloned());
                 }
                 tree.nodes[node_ids[node] as usize].last = code;
                 tree.nodes[below[position] as usize].parent = node_ids[node];
@@ -70,6 +77,7 @@ impl Tree {
         let last = self.codes.saturating_sub(1);
         self.nodes.push(Node { parent: top, first: 0, last, loss: 1.0, level });
         self.labels.push(TOP.to_owned());
+        self.bounds.push(None);
         for node in below {
             self.nodes[*node as usize].parent = top;
         }
@@ -132,6 +140,12 @@ impl Tree {
     pub fn label(&self, node: u32) -> Option<&str> {
         let above = node.checked_sub(self.codes)?;
         self.labels.get(above as usize).map(String::as_str)
+    }
+
+    /// The ends of an interval node, written as the column writes its values.
+    pub fn bounds(&self, node: u32) -> Option<&(String, String)> {
+        let above = node.checked_sub(self.codes)?;
+        self.bounds.get(above as usize)?.as_ref()
     }
 }
 

@@ -1,0 +1,245 @@
+//! All values of a column: their order, their codes and how they are written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::make_comparator;
+use arrow::array::{Array, ArrayRef, StringArray, UInt32Array};
+use arrow::compute::{SortOptions, cast, concat, sort_to_indices, take};
+use arrow::datatypes::DataType;
+
+use super::intern::{Interner, MISSING};
+use super::kernel_failed;
+use super::kind::Kind;
+use super::values::{exact, instants, positions, scaled, write, written_date, written_decimal};
+use crate::error::{Error, Result};
+use crate::hierarchy::{
+    Axis, DateStep, LabelTable, Levels, Tree, date_steps, float_intervals, intervals, prefixes,
+};
+
+/// A hierarchy whose labels are at hand.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ResolvedHierarchy {
+    /// Aligned steps, as numbers were written in the options.
+    Intervals(Vec<String>),
+    /// Kept characters.
+    Prefixes(Vec<usize>),
+    /// Calendar units.
+    Dates(Vec<DateStep>),
+    /// A table of labels.
+    Labels(Arc<LabelTable>),
+}
+
+/// The distinct values of one quasi-identifier in code order.
+#[derive(Debug)]
+pub struct Domain {
+    /// The column's name.
+    pub name: String,
+    /// What the column's type means.
+    pub kind: Kind,
+    /// What the methods see.
+    pub axis: Axis,
+    /// The values in code order, without the missing one, encodings removed.
+    pub values: ArrayRef,
+    /// How each value is written.
+    pub written: StringArray,
+}
+
+/// Final codes of the provisional numbers of one reader.
+pub(super) type Remap = Vec<u32>;
+
+impl Domain {
+    /// Orders the values that several readers numbered, and gives each reader its translation.
+    pub(super) fn new(
+        (name, data_type): (&str, &DataType),
+        interners: &[&Interner],
+        hierarchy: Option<&ResolvedHierarchy>,
+    ) -> Result<(Self, Vec<Remap>)> {
+        let kind = Kind::of(data_type, name)?;
+        let missing = interners.iter().any(|interner| interner.has_missing());
+        let sorted = SortedValues::new(name, interners)?;
+        let (axis, order) = match hierarchy {
+            Some(hierarchy) => {
+                let (levels, listed) = sorted.levels(name, kind, hierarchy)?;
+                let (tree, order) = Tree::new(&levels, listed.len(), missing);
+                let order = order.into_iter().map(|at| listed[at as usize]).collect();
+                (Axis::tree(tree, missing), order)
+            }
+            None => {
+                let order: Vec<u32> = (0..sorted.values.len() as u32).collect();
+                let axis = match kind {
+                    Kind::Text | Kind::Boolean => Axis::set(order.len(), missing),
+                    _ => Axis::line(&positions(&sorted.values, name)?, missing),
+                };
+                (axis, order)
+            }
+        };
+        let remaps = sorted.remaps(&order, missing);
+        let order = UInt32Array::from(order);
+        let values = take(&sorted.values, &order, None).map_err(kernel_failed(name))?;
+        let written = write(&values, name)?;
+        Ok((Self { name: name.to_owned(), kind, axis, values, written }, remaps))
+    }
+
+    /// Position of a code in `values`, `None` for the missing code.
+    pub fn position(&self, code: u32) -> Option<usize> {
+        (code as usize).checked_sub(usize::from(self.axis.missing))
+    }
+
+    /// How a code is written, `None` for the missing code.
+    pub fn written(&self, code: u32) -> Option<&str> {
+        self.position(code).map(|position| self.written.value(position))
+    }
+}
+
+/// The codes of a column that is only counted, never generalized.
+pub(super) fn plain_codes(name: &str, interners: &[&Interner]) -> Result<(u32, Vec<Remap>)> {
+    let missing = interners.iter().any(|interner| interner.has_missing());
+    let sorted = SortedValues::new(name, interners)?;
+    let order: Vec<u32> = (0..sorted.values.len() as u32).collect();
+    let codes = order.len() as u32 + u32::from(missing);
+    Ok((codes, sorted.remaps(&order, missing)))
+}
+
+/// Distinct values in ascending order, and where the numbers of each reader stand among them.
+struct SortedValues {
+    values: ArrayRef,
+    /// Per reader, by number − 1: position in `values`.
+    positions: Vec<Vec<u32>>,
+}
+
+impl SortedValues {
+    fn new(name: &str, interners: &[&Interner]) -> Result<Self> {
+        let parts = interners.iter().map(|i| i.values()).collect::<Result<Vec<ArrayRef>>>()?;
+        let refs: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        let all = concat(&refs).map_err(kernel_failed(name))?;
+        let sorted = sort_to_indices(&all, None, None).map_err(kernel_failed(name))?;
+        let compare =
+            make_comparator(&all, &all, SortOptions::default()).map_err(kernel_failed(name))?;
+        let mut position = vec![0u32; all.len()];
+        let mut firsts: Vec<u32> = Vec::new();
+        for index in sorted.values() {
+            let is_new =
+                firsts.last().is_none_or(|last| compare(*last as usize, *index as usize).is_ne());
+            if is_new {
+                firsts.push(*index);
+            }
+            position[*index as usize] = firsts.len() as u32 - 1;
+        }
+        let values = take(&all, &UInt32Array::from(firsts), None).map_err(kernel_failed(name))?;
+        let mut rest = position.as_slice();
+        let mut positions = Vec::with_capacity(parts.len());
+        for part in &parts {
+            let (own, others) = rest.split_at(part.len());
+            positions.push(own.to_vec());
+            rest = others;
+        }
+        Ok(Self { values, positions })
+    }
+
+    /// Translations from provisional numbers to codes, when codes number the values as `order` does.
+    fn remaps(&self, order: &[u32], missing: bool) -> Vec<Remap> {
+        let shift = u32::from(missing);
+        let mut code_of = vec![0u32; order.len()];
+        for (code, position) in order.iter().enumerate() {
+            code_of[*position as usize] = code as u32 + shift;
+        }
+        let remap = |positions: &Vec<u32>| {
+            let codes = positions.iter().map(|position| code_of[*position as usize]);
+            std::iter::once(MISSING).chain(codes).collect()
+        };
+        self.positions.iter().map(remap).collect()
+    }
+
+    /// The hierarchy over these values, and the values (by position) in the order it lists them.
+    fn levels(
+        &self,
+        name: &str,
+        kind: Kind,
+        hierarchy: &ResolvedHierarchy,
+    ) -> Result<(Levels, Vec<u32>)> {
+        let as_sorted = || (0..self.values.len() as u32).collect();
+        let in_column = |error: Error| match error {
+            Error::Invalid(message) => {
+                Error::invalid(format!("hierarchy of column '{name}': {message}"))
+            }
+            other => other,
+        };
+        match hierarchy {
+            ResolvedHierarchy::Labels(table) => self.labelled(name, kind, table),
+            ResolvedHierarchy::Prefixes(kept) => {
+                let written = write(&self.values, name)?;
+                let texts: Vec<&str> = written.iter().flatten().collect();
+                Ok((prefixes(&texts, kept).map_err(in_column)?, as_sorted()))
+            }
+            ResolvedHierarchy::Dates(steps) => {
+                let instants = instants(&self.values, name)?;
+                Ok((date_steps(&instants, steps).map_err(in_column)?, as_sorted()))
+            }
+            ResolvedHierarchy::Intervals(steps) => {
+                Ok((self.intervals(name, kind, steps).map_err(in_column)?, as_sorted()))
+            }
+        }
+    }
+
+    fn intervals(&self, name: &str, kind: Kind, steps: &[String]) -> Result<Levels> {
+        let bad_step = |step: &String| {
+            Error::invalid(format!("intervals(): {step} is not a step for this column"))
+        };
+        if kind == Kind::Float {
+            let step = |step: &String| step.parse::<f64>().map_err(|_| bad_step(step));
+            let steps = steps.iter().map(step).collect::<Result<Vec<f64>>>()?;
+            return float_intervals(&positions(&self.values, name)?, &steps);
+        }
+        let scale = match self.values.data_type() {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => *scale,
+            _ => 0,
+        };
+        let step = |step: &String| scaled(step, scale).ok_or_else(|| bad_step(step));
+        let steps = steps.iter().map(step).collect::<Result<Vec<i128>>>()?;
+        let values = exact(&self.values, name)?;
+        let is_date = matches!(self.values.data_type(), DataType::Date32);
+        let show = |value: i128| {
+            if is_date { written_date(value) } else { written_decimal(value, scale) }
+        };
+        intervals(&values, &steps, &show)
+    }
+
+    /// Finds every value among the leaves. Numbers and dates are compared by value, not by spelling.
+    fn labelled(&self, name: &str, kind: Kind, table: &LabelTable) -> Result<(Levels, Vec<u32>)> {
+        let leaves: ArrayRef = Arc::new(table.leaves().iter().map(Some).collect::<StringArray>());
+        let leaves = cast(&leaves, self.values.data_type()).map_err(|_| {
+            let data_type = self.values.data_type();
+            Error::invalid(format!(
+                "hierarchy of column '{name}': leaves cannot be read as {data_type}; cast the column to a string"
+            ))
+        })?;
+        let written_leaves = write(&leaves, name)?;
+        let mut leaf_of = HashMap::new();
+        for (position, leaf) in written_leaves.iter().enumerate() {
+            if let Some(leaf) = leaf {
+                leaf_of.entry(leaf).or_insert(position);
+            }
+        }
+        let written = write(&self.values, name)?;
+        let found: Vec<Option<usize>> =
+            written.iter().map(|value| leaf_of.get(value?).copied()).collect();
+        let absent = found.iter().filter(|leaf| leaf.is_none()).count();
+        if absent > 0 {
+            return Err(Error::invalid(format!(
+                "hierarchy of column '{name}': {absent} distinct values of the column have no leaf in \
+                 it; add a row for each of them"
+            )));
+        }
+        let mut pairs: Vec<(usize, u32)> =
+            found.into_iter().flatten().enumerate().map(|(at, leaf)| (leaf, at as u32)).collect();
+        // Strings take the order of the hierarchy, numbers and dates keep their own.
+        if kind == Kind::Text {
+            pairs.sort_unstable();
+        }
+        let (leaves, order): (Vec<usize>, Vec<u32>) = pairs.into_iter().unzip();
+        Ok((table.levels_over(&leaves), order))
+    }
+}

@@ -1,0 +1,34 @@
+//! Between Arrow arrays and the coded rows of the methods.
+//!
+//! This is the only place where Arrow types are matched:
+//!
+//! 1. [`Reader`] takes batches as they come, turns the quasi-identifiers into provisional codes and
+//!    keeps the published columns as they are;
+//! 2. [`CodedTable`] merges the readers, orders every domain and writes the rows of final codes;
+//! 3. [`Publisher`] turns classes back into batches.
+
+mod domain;
+mod intern;
+mod kind;
+mod publish;
+mod qi_column;
+mod read;
+mod row_hash;
+mod table;
+mod values;
+
+pub use domain::{Domain, ResolvedHierarchy};
+pub use kind::Kind;
+pub use publish::{OutputColumn, Publisher};
+pub use qi_column::Ranges;
+pub use read::{Chunk, Layout, Reader};
+pub use table::{CodedTable, Payload};
+
+use arrow::error::ArrowError;
+
+use crate::error::Error;
+
+/// An Arrow kernel failed where it should not. Its message is dropped: it may quote a value.
+pub(crate) fn kernel_failed(column: &str) -> impl Fn(ArrowError) -> Error + '_ {
+    move |_| Error::bug(format!("an Arrow kernel failed on column '{column}'"))
+}

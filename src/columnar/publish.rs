@@ -1,0 +1,179 @@
+//! Classes as record batches.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
+use arrow::array::{DynComparator, make_comparator};
+use arrow::compute::{SortOptions, interleave, take};
+use arrow::datatypes::SchemaRef;
+
+use super::kernel_failed;
+use super::qi_column::{ClassCells, QiPublisher, Ranges};
+use super::row_hash::comparable;
+use super::table::Payload;
+use super::{CodedTable, Domain};
+use crate::error::Result;
+use crate::model::{Classes, Code, Row, RowTable, with_rows};
+
+/// Where a published column comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputColumn {
+    /// A quasi-identifier, by its position among them.
+    QuasiIdentifier(usize),
+    /// A column published as it is, by its position in the payload.
+    Payload(usize),
+    /// The number of the class.
+    ClassId,
+}
+
+/// A finished release, ready to be written out class by class.
+///
+/// Rows leave grouped by class, and inside a class sorted by what is published of them: the order of
+/// the output says nothing that the values do not say.
+#[derive(Debug)]
+pub struct Publisher {
+    rows: RowTable,
+    classes: Classes,
+    domains: Vec<Domain>,
+    payload: Payload,
+    columns: Vec<OutputColumn>,
+    quasi_identifiers: Vec<QiPublisher>,
+    schema: SchemaRef,
+}
+
+impl Publisher {
+    /// Publishes these classes of the table, whose rows are in class order.
+    pub fn new(
+        table: CodedTable,
+        classes: Classes,
+        columns: Vec<OutputColumn>,
+        ranges: Ranges,
+        schema: SchemaRef,
+    ) -> Result<Self> {
+        let CodedTable { rows, domains, payload, .. } = table;
+        let quasi_identifiers =
+            domains.iter().map(|domain| QiPublisher::new(domain, ranges)).collect::<Result<_>>()?;
+        Ok(Self { rows, classes, domains, payload, columns, quasi_identifiers, schema })
+    }
+
+    /// Consecutive classes of about `rows` rows each, together all of them.
+    pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
+        let mut batches = Vec::new();
+        let (mut start, mut in_batch) = (0, 0);
+        for (class, range) in self.classes.ranges().enumerate() {
+            if in_batch > 0 && in_batch + range.len() > rows {
+                batches.push(start..class);
+                (start, in_batch) = (class, 0);
+            }
+            in_batch += range.len();
+        }
+        if in_batch > 0 {
+            batches.push(start..self.classes.len());
+        }
+        batches
+    }
+
+    /// The rows of consecutive classes.
+    pub fn batch(&self, classes: Range<usize>) -> Result<RecordBatch> {
+        with_rows!(&self.rows, rows => self.batch_of(rows, classes))
+    }
+
+    fn batch_of<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        classes: Range<usize>,
+    ) -> Result<RecordBatch> {
+        let positions =
+            self.classes.range(classes.start).start..self.classes.range(classes.end - 1).end;
+        let payload = self.payload_in_order(&rows[positions.clone()], &classes, positions.start)?;
+        // The class of every row, relative to the first.
+        let sizes = classes.clone().map(|class| self.classes.range(class).len());
+        let class_of: UInt32Array =
+            sizes.enumerate().flat_map(|(at, size)| std::iter::repeat_n(at as u32, size)).collect();
+        let column = |column: &OutputColumn| match column {
+            OutputColumn::Payload(index) => Ok(Arc::clone(&payload[*index])),
+            OutputColumn::ClassId => {
+                let first = classes.start as u64;
+                let ids = class_of.values().iter().map(|class| first + u64::from(*class));
+                Ok(Arc::new(ids.collect::<UInt64Array>()) as ArrayRef)
+            }
+            OutputColumn::QuasiIdentifier(index) => {
+                let per_class = self.per_class(rows, classes.clone(), *index)?;
+                take(&per_class, &class_of, None).map_err(kernel_failed(&self.domains[*index].name))
+            }
+        };
+        let columns = self.columns.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(kernel_failed("any"))
+    }
+
+    fn per_class<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        classes: Range<usize>,
+        column: usize,
+    ) -> Result<ArrayRef> {
+        let codes_of = |range: Range<usize>| {
+            move |codes: &mut Vec<u32>| {
+                codes.extend(rows[range.clone()].iter().map(|row| row.codes[column].get()));
+            }
+        };
+        let closures: Vec<_> =
+            classes.clone().map(|class| codes_of(self.classes.range(class))).collect();
+        let cells = classes.zip(&closures).map(|(class, codes)| {
+            let (mut low, mut high) = (C::MAX, C::default());
+            for row in &rows[self.classes.range(class)] {
+                low = low.min(row.codes[column]);
+                high = high.max(row.codes[column]);
+            }
+            ClassCells { low: low.get(), high: high.get(), codes }
+        });
+        self.quasi_identifiers[column].publish(&self.domains[column], cells)
+    }
+
+    /// The payload of some rows in the order in which they leave.
+    fn payload_in_order<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        classes: &Range<usize>,
+        start: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let from: Vec<(usize, usize)> =
+            rows.iter().map(|row| self.payload.locate(row.id)).collect();
+        let gather = |chunks: &Vec<ArrayRef>| {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+            interleave(&chunks, &from).map_err(kernel_failed("sensitive or kept"))
+        };
+        let gathered =
+            self.payload.columns.iter().map(gather).collect::<Result<Vec<ArrayRef>>>()?;
+        if gathered.is_empty() {
+            return Ok(gathered);
+        }
+        let compare = comparators(&gathered)?;
+        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        for class in classes.clone() {
+            let range = self.classes.range(class);
+            order[range.start - start..range.end - start].sort_unstable_by(|a, b| {
+                let by_column = |compare: &DynComparator| compare(*a as usize, *b as usize);
+                compare.iter().map(by_column).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            });
+        }
+        let order = UInt32Array::from(order);
+        let take = |array: &ArrayRef| {
+            take(array, &order, None).map_err(kernel_failed("sensitive or kept"))
+        };
+        gathered.iter().map(take).collect()
+    }
+}
+
+fn comparators(columns: &[ArrayRef]) -> Result<Vec<DynComparator>> {
+    let comparator = |column: &ArrayRef| {
+        let column = comparable(column)?;
+        make_comparator(&column, &column, SortOptions::default())
+            .map_err(kernel_failed("sensitive or kept"))
+    };
+    columns.iter().map(comparator).collect()
+}

@@ -1,0 +1,306 @@
+//! A quasi-identifier's classes as an Arrow column: one published value per class.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
+    StructArray,
+};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{cast, interleave};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::domain::Domain;
+use super::kernel_failed;
+use super::kind::{Kind, plain_type};
+use super::values::{as_integers, exact, positions};
+use crate::error::Result;
+use crate::hierarchy::{Shape, TOP};
+
+/// How a generalized number is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Ranges {
+    /// `[20-39]`
+    Label,
+    /// A struct of `lower` and `upper` in the column's own type.
+    Bounds,
+    /// The mean of the class.
+    Mean,
+}
+
+impl Ranges {
+    /// The published type of a quasi-identifier.
+    pub fn published_type(self, data_type: &DataType, kind: Kind) -> DataType {
+        let plain = plain_type(data_type);
+        match self {
+            Self::Bounds if kind.has_ranges() => DataType::Struct(bound_fields(&plain)),
+            Self::Mean if matches!(kind, Kind::Integer | Kind::Float) => DataType::Float64,
+            Self::Mean if kind.has_ranges() => plain,
+            _ => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        }
+    }
+}
+
+fn bound_fields(plain: &DataType) -> Fields {
+    let field = |name| Field::new(name, plain.clone(), true);
+    Fields::from(vec![field("lower"), field("upper")])
+}
+
+/// A quasi-identifier and what its form of publication needs, made once per release.
+#[derive(Debug)]
+pub(super) struct QiPublisher {
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Labels,
+    Bounds,
+    /// Means of floating-point values.
+    FloatMeans(Vec<f64>),
+    /// Means of exact values, to be divided by the decimal's unit.
+    ExactMeans(Vec<i128>, f64),
+    /// Means of dates and times, as the integers behind them.
+    InstantMeans(Vec<i64>),
+}
+
+/// The cells of one class in one column.
+pub(super) struct ClassCells<'a> {
+    pub(super) low: u32,
+    pub(super) high: u32,
+    /// Appends the code of every row of the class.
+    pub(super) codes: &'a dyn Fn(&mut Vec<u32>),
+}
+
+impl ClassCells<'_> {
+    /// The codes in ascending order: the order of the rows must not show, not even in a last digit.
+    fn sorted_codes(&self) -> Vec<u32> {
+        let mut codes = Vec::new();
+        (self.codes)(&mut codes);
+        codes.sort_unstable();
+        codes
+    }
+}
+
+impl QiPublisher {
+    pub(super) fn new(domain: &Domain, ranges: Ranges) -> Result<Self> {
+        let name = &domain.name;
+        let form = match (ranges, domain.kind) {
+            (Ranges::Bounds, kind) if kind.has_ranges() => Form::Bounds,
+            (Ranges::Mean, Kind::Float) => Form::FloatMeans(positions(&domain.values, name)?),
+            (Ranges::Mean, Kind::Integer) => {
+                let scale = match domain.values.data_type() {
+                    DataType::Decimal32(_, scale)
+                    | DataType::Decimal64(_, scale)
+                    | DataType::Decimal128(_, scale) => i32::from(*scale),
+                    _ => 0,
+                };
+                Form::ExactMeans(exact(&domain.values, name)?, 10f64.powi(scale))
+            }
+            (Ranges::Mean, kind) if kind.has_ranges() => {
+                let integers = as_integers(&domain.values, name)?;
+                let integers = cast(&integers, &DataType::Int64).map_err(kernel_failed(name))?;
+                Form::InstantMeans(integers.as_primitive::<Int64Type>().values().to_vec())
+            }
+            _ => Form::Labels,
+        };
+        Ok(Self { form })
+    }
+
+    /// One published value per class.
+    pub(super) fn publish<'a>(
+        &self,
+        domain: &Domain,
+        classes: impl Iterator<Item = ClassCells<'a>>,
+    ) -> Result<ArrayRef> {
+        match &self.form {
+            Form::Labels => labels(domain, classes),
+            Form::Bounds => bounds(domain, classes),
+            Form::FloatMeans(values) => Ok(float_means(domain, values, classes)),
+            Form::ExactMeans(values, unit) => Ok(exact_means(domain, values, *unit, classes)),
+            Form::InstantMeans(values) => instant_means(domain, values, classes),
+        }
+    }
+}
+
+/// Whether a class joins missing cells with values, which leaves nothing to say about it.
+fn is_mixed(domain: &Domain, cells: &ClassCells<'_>) -> bool {
+    domain.axis.missing && cells.low == 0 && cells.high > 0
+}
+
+fn labels<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) -> Result<ArrayRef> {
+    let mut dictionary = Dictionary::default();
+    let mut keys = Vec::new();
+    for cells in classes {
+        keys.push(if domain.position(cells.high).is_none() {
+            None
+        } else if is_mixed(domain, &cells) {
+            Some(dictionary.key((u32::MAX, 0), || TOP.to_owned()))
+        } else if cells.low == cells.high {
+            Some(dictionary.key((cells.low, cells.low), || {
+                domain.written(cells.low).unwrap_or_default().to_owned()
+            }))
+        } else {
+            Some(generalized(domain, &cells, &mut dictionary))
+        });
+    }
+    let keys = Int32Array::from(keys);
+    let values: ArrayRef = Arc::new(dictionary.labels.iter().map(Some).collect::<StringArray>());
+    let array = DictionaryArray::try_new(keys, values).map_err(kernel_failed(&domain.name))?;
+    Ok(Arc::new(array))
+}
+
+fn generalized(domain: &Domain, cells: &ClassCells<'_>, dictionary: &mut Dictionary) -> i32 {
+    let (low, high) = (cells.low, cells.high);
+    let written = |code| domain.written(code).unwrap_or_default();
+    match &domain.axis.shape {
+        Shape::Tree(tree) => {
+            let node = tree.ancestor(low, high);
+            dictionary.key((u32::MAX - 1, node), || tree.label(node).unwrap_or(TOP).to_owned())
+        }
+        Shape::Line(_) => {
+            dictionary.key((low, high), || format!("[{}-{}]", written(low), written(high)))
+        }
+        // Both truth values together are all there is.
+        Shape::Set if domain.kind == Kind::Boolean => {
+            dictionary.key((u32::MAX, 0), || TOP.to_owned())
+        }
+        Shape::Set => {
+            let mut codes = cells.sorted_codes();
+            codes.dedup();
+            let values: Vec<&str> = codes.iter().map(|code| written(*code)).collect();
+            dictionary.set(format!("{{{}}}", values.join(", ")))
+        }
+    }
+}
+
+/// Labels of one batch, each once.
+#[derive(Default)]
+struct Dictionary {
+    labels: Vec<String>,
+    by_codes: HashMap<(u32, u32), i32, FixedState>,
+    by_text: HashMap<String, i32, FixedState>,
+}
+
+impl Dictionary {
+    fn key(&mut self, codes: (u32, u32), label: impl FnOnce() -> String) -> i32 {
+        let next = self.labels.len() as i32;
+        *self.by_codes.entry(codes).or_insert_with(|| {
+            self.labels.push(label());
+            next
+        })
+    }
+
+    fn set(&mut self, label: String) -> i32 {
+        if let Some(key) = self.by_text.get(&label) {
+            return *key;
+        }
+        let key = self.labels.len() as i32;
+        self.labels.push(label.clone());
+        self.by_text.insert(label, key);
+        key
+    }
+}
+
+/// Bounds come from the values themselves or, for aligned intervals, from the interval's ends.
+fn bounds<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) -> Result<ArrayRef> {
+    let mut ends: Vec<String> = Vec::new();
+    let (mut lower, mut upper, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    for cells in classes {
+        let value = |code| (0usize, domain.position(code).unwrap_or(0));
+        let pair = if is_mixed(domain, &cells) || domain.position(cells.high).is_none() {
+            None
+        } else {
+            match &domain.axis.shape {
+                Shape::Tree(tree) if cells.low < cells.high => {
+                    let node = tree.ancestor(cells.low, cells.high);
+                    let (first, last) = tree.range(node);
+                    match tree.bounds(node) {
+                        Some((low, high)) => {
+                            ends.extend([low.clone(), high.clone()]);
+                            Some(((1, ends.len() - 2), (1, ends.len() - 1)))
+                        }
+                        None if tree.label(node) == Some(TOP) => None,
+                        None => Some((value(first), value(last))),
+                    }
+                }
+                _ => Some((value(cells.low), value(cells.high))),
+            }
+        };
+        known.push(pair.is_some());
+        let (low, high) = pair.unwrap_or(((2, 0), (2, 0)));
+        lower.push(low);
+        upper.push(high);
+    }
+    let name = &domain.name;
+    let plain = domain.values.data_type();
+    let ends: ArrayRef = Arc::new(ends.iter().map(Some).collect::<StringArray>());
+    let ends = cast(&ends, plain).map_err(kernel_failed(name))?;
+    let nothing = arrow::array::new_null_array(plain, 1);
+    let sources: [&dyn Array; 3] = [&domain.values, &ends, &nothing];
+    let column = |from: &[(usize, usize)]| interleave(&sources, from).map_err(kernel_failed(name));
+    let (lower, upper) = (column(&lower)?, column(&upper)?);
+    let nulls = NullBuffer::from(known);
+    let array = StructArray::try_new(bound_fields(plain), vec![lower, upper], Some(nulls))
+        .map_err(kernel_failed(name))?;
+    Ok(Arc::new(array))
+}
+
+/// Positions in the domain of a class's cells, `None` where a mean would speak for fewer rows than
+/// the class has: the mean of one known value among missing ones is that value.
+fn positions_of(domain: &Domain, cells: &ClassCells<'_>) -> Option<Vec<usize>> {
+    if is_mixed(domain, cells) {
+        return None;
+    }
+    cells.sorted_codes().into_iter().map(|code| domain.position(code)).collect()
+}
+
+fn float_means<'a>(
+    domain: &Domain,
+    values: &[f64],
+    classes: impl Iterator<Item = ClassCells<'a>>,
+) -> ArrayRef {
+    let mean = |cells: ClassCells<'a>| {
+        let positions = positions_of(domain, &cells)?;
+        // Divided before it is summed, so that large values do not overflow.
+        let rows = positions.len() as f64;
+        Some(positions.iter().map(|position| values[*position] / rows).sum::<f64>())
+    };
+    Arc::new(classes.map(mean).collect::<Float64Array>())
+}
+
+fn exact_means<'a>(
+    domain: &Domain,
+    values: &[i128],
+    unit: f64,
+    classes: impl Iterator<Item = ClassCells<'a>>,
+) -> ArrayRef {
+    let mean = |cells: ClassCells<'a>| {
+        let positions = positions_of(domain, &cells)?;
+        let sum = positions.iter().fold(0i128, |sum, at| sum.saturating_add(values[*at]));
+        Some(sum as f64 / positions.len() as f64 / unit)
+    };
+    Arc::new(classes.map(mean).collect::<Float64Array>())
+}
+
+fn instant_means<'a>(
+    domain: &Domain,
+    values: &[i64],
+    classes: impl Iterator<Item = ClassCells<'a>>,
+) -> Result<ArrayRef> {
+    let mean = |cells: ClassCells<'a>| {
+        let positions = positions_of(domain, &cells)?;
+        let sum: i128 = positions.iter().map(|position| i128::from(values[*position])).sum();
+        i64::try_from(sum.div_euclid(positions.len().max(1) as i128)).ok()
+    };
+    let means: ArrayRef = Arc::new(classes.map(mean).collect::<Int64Array>());
+    let plain = domain.values.data_type();
+    let narrow = match plain {
+        DataType::Date32 | DataType::Time32(_) => DataType::Int32,
+        _ => DataType::Int64,
+    };
+    let narrow = cast(&means, &narrow).map_err(kernel_failed(&domain.name))?;
+    cast(&narrow, plain).map_err(kernel_failed(&domain.name))
+}

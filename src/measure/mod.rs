@@ -1,0 +1,5 @@
+//! Measures of a release, from its classes.
+
+mod loss;
+
+pub use loss::loss;
