@@ -1,7 +1,10 @@
 //! k-anonymity and its relatives as SQL table functions for Apache DataFusion.
 
+#[cfg(feature = "engine")]
+pub mod columnar;
 mod error;
 pub mod hierarchy;
+pub mod measure;
 pub mod method;
 pub mod model;
 

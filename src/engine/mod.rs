@@ -1,9 +1,43 @@
-//! The functions as parts of DataFusion.
+//! The functions as parts of DataFusion: SQL, logical node, physical operator, settings.
 
-use datafusion::error::Result;
-use datafusion::prelude::SessionContext;
+mod arguments;
+mod builder;
+mod census;
+mod config;
+mod exec;
+mod logical;
+mod options;
+mod physical;
+mod planner;
+mod session;
+mod spec;
 
-/// Registers `anonymize` and everything beside it in a session.
-pub fn register_all(_context: &SessionContext) -> Result<()> {
-    Ok(())
+pub use builder::Anonymize;
+pub use config::AnonymizeConfig;
+pub use exec::AnonymizeExec;
+pub use logical::AnonymizeNode;
+pub use options::Hierarchy;
+pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
+pub use planner::AnonymizeRelationPlanner;
+pub use session::{register_all, register_sql};
+pub use spec::{Method, Models, Spec};
+
+use datafusion::error::DataFusionError;
+
+use crate::error::Error;
+
+/// A mistake found while a query is planned.
+pub(crate) fn planning_error(error: Error) -> DataFusionError {
+    match error {
+        Error::Bug(message) => DataFusionError::Internal(message),
+        other => DataFusionError::Plan(other.to_string()),
+    }
+}
+
+/// A mistake found while a query runs.
+pub(crate) fn execution_error(error: Error) -> DataFusionError {
+    match error {
+        Error::Bug(_) => DataFusionError::Internal(error.to_string()),
+        other => DataFusionError::Execution(other.to_string()),
+    }
 }

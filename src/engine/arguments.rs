@@ -1,0 +1,321 @@
+//! Named arguments of the SQL functions: from syntax to values, with messages that say what to write.
+
+use datafusion::common::{
+    DFSchema, DataFusionError, Result, ScalarValue, plan_datafusion_err, plan_err,
+};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::planner::RelationPlannerContext;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::sql::sqlparser::ast::{
+    self, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Value,
+};
+
+/// The arguments of one call, sorted into relations and named options.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    pub(super) function: &'static str,
+    /// Unnamed arguments, in order.
+    pub(super) relations: Vec<SqlExpr>,
+    named: Vec<(String, SqlExpr)>,
+}
+
+impl Arguments {
+    /// Sorts the arguments of a call and refuses options that the function does not have.
+    pub(super) fn new(
+        function: &'static str,
+        args: Vec<FunctionArg>,
+        known: &[&str],
+    ) -> Result<Self> {
+        let mut arguments = Self { function, relations: Vec::new(), named: Vec::new() };
+        for arg in args {
+            match arg {
+                FunctionArg::Unnamed(arg) => {
+                    arguments.add_relation(value_of(function, "", arg)?)?
+                }
+                FunctionArg::Named { name, arg, .. } => {
+                    let name = name.value.to_lowercase();
+                    let value = value_of(function, &name, arg)?;
+                    arguments.add_option(name, value, known)?;
+                }
+                FunctionArg::ExprNamed { name, arg, .. } => {
+                    let name = name.to_string().to_lowercase();
+                    let value = value_of(function, &name, arg)?;
+                    arguments.add_option(name, value, known)?;
+                }
+            }
+        }
+        Ok(arguments)
+    }
+
+    fn add_relation(&mut self, value: SqlExpr) -> Result<()> {
+        // `k = 5` is a comparison to the parser.
+        if let SqlExpr::BinaryOp { left, op: ast::BinaryOperator::Eq, .. } = &value {
+            return plan_err!("{}: write {left} => … instead of {left} = …", self.function);
+        }
+        if !self.named.is_empty() {
+            return plan_err!(
+                "{}: an argument without a name follows a named one; options are written name => value",
+                self.function
+            );
+        }
+        self.relations.push(value);
+        Ok(())
+    }
+
+    fn add_option(&mut self, name: String, value: SqlExpr, known: &[&str]) -> Result<()> {
+        if !known.contains(&name.as_str()) {
+            let hint = match closest(&name, known) {
+                Some(option) => format!("did you mean '{option}'? "),
+                None => String::new(),
+            };
+            return plan_err!(
+                "{}: there is no option '{name}'; {hint}the options are {}",
+                self.function,
+                known.join(", ")
+            );
+        }
+        if self.named.iter().any(|(given, _)| *given == name) {
+            return plan_err!("{}: option '{name}' is given twice", self.function);
+        }
+        self.named.push((name, value));
+        Ok(())
+    }
+
+    fn take(&mut self, name: &str) -> Option<SqlExpr> {
+        let position = self.named.iter().position(|(given, _)| given == name)?;
+        Some(self.named.swap_remove(position).1)
+    }
+
+    fn wrong(&self, name: &str, wanted: &str) -> DataFusionError {
+        plan_datafusion_err!("{}: option '{name}' must be {wanted}", self.function)
+    }
+
+    /// A constant, of whatever type. `NULL` counts as left out.
+    fn constant(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<ScalarValue>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let scalar = fold(value, context).ok_or_else(|| self.wrong(name, wanted))?;
+        Ok((!scalar.is_null()).then_some(scalar))
+    }
+
+    pub(super) fn integer(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<i64>> {
+        let wanted = format!("a whole number, as in {name} => 10");
+        let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
+        let integer = match scalar {
+            ScalarValue::Int8(Some(v)) => Some(i64::from(v)),
+            ScalarValue::Int16(Some(v)) => Some(i64::from(v)),
+            ScalarValue::Int32(Some(v)) => Some(i64::from(v)),
+            ScalarValue::Int64(Some(v)) => Some(v),
+            ScalarValue::UInt8(Some(v)) => Some(i64::from(v)),
+            ScalarValue::UInt16(Some(v)) => Some(i64::from(v)),
+            ScalarValue::UInt32(Some(v)) => Some(i64::from(v)),
+            ScalarValue::UInt64(Some(v)) => i64::try_from(v).ok(),
+            _ => None,
+        };
+        integer.map(Some).ok_or_else(|| self.wrong(name, &wanted))
+    }
+
+    pub(super) fn number(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<f64>> {
+        let wanted = format!("a number, as in {name} => 0.2");
+        let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
+        let is_number = scalar.data_type().is_numeric();
+        let number = scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64).ok();
+        match number {
+            Some(ScalarValue::Float64(Some(number))) if is_number && number.is_finite() => {
+                Ok(Some(number))
+            }
+            _ => Err(self.wrong(name, &wanted)),
+        }
+    }
+
+    pub(super) fn text(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<String>> {
+        let wanted = format!("a text, as in {name} => '…'");
+        let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
+        let text = scalar.try_as_str().flatten().map(str::to_owned);
+        text.map(Some).ok_or_else(|| self.wrong(name, &wanted))
+    }
+
+    pub(super) fn boolean(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<bool> {
+        let wanted = format!("true or false, as in {name} => true");
+        match self.constant(name, &wanted, context)? {
+            None => Ok(false),
+            Some(ScalarValue::Boolean(Some(value))) => Ok(value),
+            Some(_) => Err(self.wrong(name, &wanted)),
+        }
+    }
+
+    /// A secret: whole numbers and texts, by how they are written.
+    pub(super) fn secret(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<String>> {
+        let wanted = format!("a whole number or a text, as in {name} => 42");
+        let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
+        let accepted = scalar.data_type().is_integer() || scalar.try_as_str().flatten().is_some();
+        if accepted { Ok(Some(scalar.to_string())) } else { Err(self.wrong(name, &wanted)) }
+    }
+
+    /// Column names: `['age', 'zip']`, `[age, zip]` or a single one.
+    pub(super) fn columns(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<String>> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let items = match value {
+            SqlExpr::Array(array) => array.elem,
+            SqlExpr::Function(call) if call.name.to_string().eq_ignore_ascii_case("make_array") => {
+                positional(call.args).ok_or_else(|| self.wrong(name, "a list of columns"))?
+            }
+            single => vec![single],
+        };
+        let column = |item: SqlExpr| {
+            column_name(item, context).ok_or_else(|| {
+                self.wrong(name, &format!("a list of columns, as in {name} => ['age', 'zip']"))
+            })
+        };
+        items.into_iter().map(column).collect()
+    }
+
+    /// A single column name.
+    pub(super) fn column(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<String>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let column = column_name(value, context);
+        column
+            .map(Some)
+            .ok_or_else(|| self.wrong(name, &format!("a column, as in {name} => 'age'")))
+    }
+
+    /// `{name: value, …}`, `MAP {'name': value, …}` or `named_struct('name', value, …)`.
+    pub(super) fn entries(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<(String, SqlExpr)>> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let entries = match value {
+            SqlExpr::Dictionary(fields) => {
+                let entry =
+                    |field: ast::DictionaryField| Some((ident(&field.key, context), *field.value));
+                fields.into_iter().map(entry).collect::<Option<Vec<_>>>()
+            }
+            SqlExpr::Map(map) => {
+                let entry =
+                    |entry: ast::MapEntry| Some((column_name(*entry.key, context)?, *entry.value));
+                map.entries.into_iter().map(entry).collect()
+            }
+            SqlExpr::Function(call)
+                if call.name.to_string().eq_ignore_ascii_case("named_struct") =>
+            {
+                positional(call.args).and_then(|items| {
+                    let pair = |pair: &[SqlExpr]| match pair {
+                        [name, value] => Some((column_name(name.clone(), context)?, value.clone())),
+                        _ => None,
+                    };
+                    items.chunks(2).map(pair).collect()
+                })
+            }
+            _ => None,
+        };
+        entries.ok_or_else(|| {
+            self.wrong(name, &format!("a list of names and values, as in {name} => {{age: …}}"))
+        })
+    }
+}
+
+fn value_of(function: &str, name: &str, arg: FunctionArgExpr) -> Result<SqlExpr> {
+    match arg {
+        FunctionArgExpr::Expr(expr) => Ok(expr),
+        _ if name.is_empty() => {
+            plan_err!("{function}: * is not an input; name a table or write (SELECT …)")
+        }
+        _ => plan_err!("{function}: option '{name}' cannot be *"),
+    }
+}
+
+/// The value of a constant expression, `None` if it is not constant.
+pub(super) fn fold(
+    value: SqlExpr,
+    context: &mut dyn RelationPlannerContext,
+) -> Option<ScalarValue> {
+    let empty = DFSchema::empty();
+    let expr = context.sql_to_expr(value, &empty).ok()?;
+    let simplifier = ExprSimplifier::new(SimplifyContext::default());
+    let expr = simplifier.coerce(expr, &empty).ok()?;
+    match simplifier.simplify(expr).ok()? {
+        Expr::Literal(scalar, _) => Some(scalar),
+        _ => None,
+    }
+}
+
+/// A column named by a string or an identifier.
+fn column_name(item: SqlExpr, context: &dyn RelationPlannerContext) -> Option<String> {
+    match item {
+        SqlExpr::Value(value) => text_value(&value.value),
+        SqlExpr::Identifier(name) => Some(ident(&name, context)),
+        SqlExpr::CompoundIdentifier(names) => names.last().map(|name| ident(name, context)),
+        _ => None,
+    }
+}
+
+fn ident(name: &Ident, context: &dyn RelationPlannerContext) -> String {
+    match name.quote_style {
+        Some('\'') => name.value.clone(),
+        _ => context.normalize_ident(name.clone()),
+    }
+}
+
+pub(super) fn text_value(value: &Value) -> Option<String> {
+    match value {
+        Value::SingleQuotedString(text)
+        | Value::DoubleQuotedString(text)
+        | Value::EscapedStringLiteral(text)
+        | Value::NationalStringLiteral(text) => Some(text.clone()),
+        Value::DollarQuotedString(text) => Some(text.value.clone()),
+        _ => None,
+    }
+}
+
+/// The unnamed arguments of a call, `None` if some are named or missing.
+pub(super) fn positional(args: FunctionArguments) -> Option<Vec<SqlExpr>> {
+    let FunctionArguments::List(list) = args else { return None };
+    let unnamed = |arg: FunctionArg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    };
+    list.args.into_iter().map(unnamed).collect()
+}
+
+/// The known name that differs from a misspelt one in at most a third of its letters.
+fn closest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let distance =
+        |option: &str| datafusion::common::utils::datafusion_strsim::levenshtein(name, option);
+    let best = known.iter().min_by_key(|option| distance(option))?;
+    (distance(best) * 3 <= name.len().max(best.len())).then_some(*best)
+}

@@ -1,0 +1,161 @@
+//! `anonymize` for Rust programs: a builder over a `DataFrame`.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::prelude::DataFrame;
+
+use super::config::AnonymizeConfig;
+use super::logical::{AnonymizeNode, hierarchy_input};
+use super::options::{Hierarchy, Options};
+use super::planning_error;
+use super::session::SessionSeed;
+use super::spec::{Method, Models};
+use crate::columnar::Ranges;
+use crate::method::partition::Split;
+use crate::model::Seed;
+
+/// Builds the same plan as the SQL function. The session must know the functions
+/// ([`register_all`](super::register_all)).
+///
+/// ```
+/// # use datafusion::prelude::*;
+/// # use datafusion_anonymize::engine::{Anonymize, Hierarchy};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let context = SessionContext::new();
+/// datafusion_anonymize::register_all(&context)?;
+/// let census = context.sql("SELECT age, zip, occupation FROM sample_census(rows => 500)").await?;
+/// let release = Anonymize::new(5)
+///     .quasi_identifiers(["age", "zip"])
+///     .sensitive(["occupation"])
+///     .hierarchy("zip", Hierarchy::prefixes([3, 2]))
+///     .apply(census)?;
+/// assert_eq!(release.count().await?, 500);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Anonymize {
+    options: Options,
+}
+
+impl Anonymize {
+    /// A release whose classes have at least `k` rows.
+    pub fn new(k: u32) -> Self {
+        Self { options: Options { k: Some(i64::from(k)), ..Options::default() } }
+    }
+
+    /// Columns somebody could know about a person; published generalized.
+    pub fn quasi_identifiers<T: Into<String>>(
+        mut self,
+        columns: impl IntoIterator<Item = T>,
+    ) -> Self {
+        self.options.quasi_identifiers = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Columns nobody should learn about a person; published as they are.
+    pub fn sensitive<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
+        self.options.sensitive = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Columns that name a person; never read, never published.
+    pub fn identifiers<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
+        self.options.identifiers = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Harmless columns; published as they are.
+    pub fn keep<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
+        self.options.keep = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The column that tells persons apart: k then counts persons instead of rows.
+    pub fn privacy_unit(mut self, column: impl Into<String>) -> Self {
+        self.options.privacy_unit = Some(column.into());
+        self
+    }
+
+    /// How classes are formed.
+    pub fn method(mut self, method: Method) -> Self {
+        self.options.method = Some(method.to_string());
+        self
+    }
+
+    /// Conditions on the sensitive columns.
+    pub fn models(mut self, models: Models) -> Self {
+        self.options.l = models.l.map(i64::from);
+        self.options.entropy_l = models.entropy_l;
+        self.options.t = models.t;
+        self.options.alpha = models.alpha;
+        self
+    }
+
+    /// The hierarchy of a quasi-identifier.
+    pub fn hierarchy(mut self, column: impl Into<String>, hierarchy: Hierarchy) -> Self {
+        self.options.hierarchies.push((column.into(), hierarchy));
+        self
+    }
+
+    /// How generalized numbers are published.
+    pub fn ranges(mut self, ranges: Ranges) -> Self {
+        let name = match ranges {
+            Ranges::Label => "label",
+            Ranges::Bounds => "bounds",
+            Ranges::Mean => "mean",
+        };
+        self.options.ranges = Some(name.to_owned());
+        self
+    }
+
+    /// Which quasi-identifier a group is cut on.
+    pub fn split(mut self, split: Split) -> Self {
+        let name = match split {
+            Split::LeastLoss => "least_loss",
+            Split::Widest => "widest",
+        };
+        self.options.split = Some(name.to_owned());
+        self
+    }
+
+    /// Publishes the number of every row's class.
+    pub fn class_id(mut self) -> Self {
+        self.options.class_id = true;
+        self
+    }
+
+    /// The secret that breaks ties. Without it one is drawn per session.
+    pub fn seed(mut self, seed: impl ToString) -> Self {
+        self.options.seed = Some(Seed::from_bytes(seed.to_string().as_bytes()));
+        self
+    }
+
+    /// The release of a data frame.
+    pub fn apply(self, input: DataFrame) -> Result<DataFrame> {
+        let (state, plan) = input.into_parts();
+        let plan = plan_anonymize(self.options, plan, &state)?;
+        Ok(DataFrame::new(state, plan))
+    }
+}
+
+/// Checks the request and makes the node: the one way from SQL and from Rust.
+pub(super) fn plan_anonymize(
+    options: Options,
+    input: LogicalPlan,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
+    let settings = AnonymizeConfig::of(state.config_options());
+    let seed = SessionSeed::of(state.config())?;
+    let (spec, tables) =
+        options.resolve(input.schema(), &settings, seed).map_err(planning_error)?;
+    let hierarchies = (tables.into_iter().enumerate())
+        .map(|(number, table)| hierarchy_input(table, number))
+        .collect::<Result<_>>()?;
+    let node = AnonymizeNode::try_new(Arc::new(spec), input, hierarchies, Vec::new())?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}

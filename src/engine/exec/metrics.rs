@@ -1,0 +1,99 @@
+//! What EXPLAIN ANALYZE shows of a release.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, MetricBuilder,
+    MetricValue, Time,
+};
+
+/// Counters and timers of one execution, in the order of its phases.
+#[derive(Debug, Clone)]
+pub(super) struct ReleaseMetrics {
+    pub(super) baseline: BaselineMetrics,
+    pub(super) input_rows: Count,
+    pub(super) suppressed_rows: Count,
+    pub(super) classes: Gauge,
+    pub(super) largest_class: Gauge,
+    pub(super) loss: Arc<Share>,
+    /// Time waiting for the input, summed over its partitions.
+    pub(super) read_time: Time,
+    /// Time turning values into codes, summed over threads.
+    pub(super) encode_time: Time,
+    pub(super) partition_time: Time,
+    pub(super) verify_time: Time,
+    /// Time making output batches, summed over threads.
+    pub(super) emit_time: Time,
+    pub(super) peak_memory: Gauge,
+}
+
+impl ReleaseMetrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(set).counter(name, 0);
+        let gauge = |name: &'static str| MetricBuilder::new(set).gauge(name, 0);
+        let time = |name: &'static str| MetricBuilder::new(set).subset_time(name, 0);
+        let loss = Arc::new(Share::default());
+        MetricBuilder::new(set).with_partition(0).build(MetricValue::Custom {
+            name: Cow::Borrowed("loss"),
+            value: Arc::clone(&loss) as _,
+        });
+        Self {
+            baseline: BaselineMetrics::new(set, 0),
+            input_rows: counter("input_rows"),
+            suppressed_rows: counter("suppressed_rows"),
+            classes: gauge("classes"),
+            largest_class: gauge("largest_class"),
+            loss,
+            read_time: time("read_time"),
+            encode_time: time("encode_time"),
+            partition_time: time("partition_time"),
+            verify_time: time("verify_time"),
+            emit_time: time("emit_time"),
+            peak_memory: gauge("peak_memory"),
+        }
+    }
+}
+
+/// A number from 0 to 1 as a metric.
+#[derive(Debug, Default)]
+pub(super) struct Share(AtomicU64);
+
+impl Share {
+    pub(super) fn set(&self, share: f64) {
+        self.0.store(share.to_bits(), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.4}", self.get())
+    }
+}
+
+impl CustomMetricValue for Share {
+    fn new_empty(&self) -> Arc<dyn CustomMetricValue> {
+        Arc::new(Self::default())
+    }
+
+    fn aggregate(&self, other: Arc<dyn CustomMetricValue>) {
+        if let Some(other) = other.as_any().downcast_ref::<Self>() {
+            self.set(self.get().max(other.get()));
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn is_eq(&self, other: &Arc<dyn CustomMetricValue>) -> bool {
+        other.as_any().downcast_ref::<Self>().is_some_and(|other| self.get() == other.get())
+    }
+}

@@ -1,0 +1,239 @@
+//! `anonymize` as a physical operator.
+
+mod metrics;
+mod pipeline;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
+};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PlanProperties,
+};
+
+use super::logical::{Binding, metadata, output_fields};
+use super::spec::Spec;
+
+/// Reads its input, forms classes, verifies them, and only then lets the first row leave.
+///
+/// ```text
+///  input partitions    1 read and encode   one task per partition: codes, row keys, payload
+///        │ │ │         2 order             merge the domains, write rows of final codes
+///        ▼ ▼ ▼         3 partition         codes to classes, on a pool of target_partitions threads
+///   AnonymizeExec      4 verify            fail closed before row one leaves
+///          │           5 emit              batches in class order
+///          ▼
+///    one partition
+/// ```
+///
+/// The input may have any number of partitions and any order; the release depends on neither.
+#[derive(Debug, Clone)]
+pub struct AnonymizeExec {
+    // Configuration
+    spec: Arc<Spec>,
+    binding: Binding,
+    /// Columns of the full output that are wanted, all if `None`.
+    projection: Option<Vec<usize>>,
+    /// Rows after which nobody reads on.
+    fetch: Option<usize>,
+    // Inputs
+    input: Arc<dyn ExecutionPlan>,
+    hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    // Derived
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl AnonymizeExec {
+    /// The operator over an input whose columns the binding describes.
+    pub fn try_new(
+        spec: Arc<Spec>,
+        binding: Binding,
+        input: Arc<dyn ExecutionPlan>,
+        hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Self> {
+        let schema = full_schema(&spec, &binding, &input.schema())?;
+        Ok(Self {
+            properties: properties(schema),
+            spec,
+            binding,
+            projection: None,
+            fetch: None,
+            input,
+            hierarchies,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+}
+
+fn full_schema(spec: &Spec, binding: &Binding, input: &Schema) -> Result<SchemaRef> {
+    let fields = output_fields(spec, binding, input)?;
+    Ok(Arc::new(Schema::new_with_metadata(fields, metadata(spec).into_iter().collect())))
+}
+
+/// Nothing that is known about the input's order, constants or partitioning is true of the output.
+fn properties(schema: SchemaRef) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    ))
+}
+
+impl DisplayAs for AnonymizeExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if format == DisplayFormatType::TreeRender {
+            return self
+                .spec
+                .entries()
+                .iter()
+                .try_for_each(|(name, value)| writeln!(f, "{name}={value}"));
+        }
+        write!(f, "AnonymizeExec: {}", self.spec)?;
+        if self.projection.is_some() {
+            let schema = self.schema();
+            let names: Vec<&str> =
+                schema.fields().iter().map(|field| field.name().as_str()).collect();
+            write!(f, ", projection=[{}]", names.join(", "))?;
+        }
+        if let Some(fetch) = self.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
+        Ok(())
+    }
+}
+
+impl EmbeddedProjection for AnonymizeExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let Some(projection) = projection else { return Ok(self.clone()) };
+        let schema = Arc::new(self.schema().project(&projection)?);
+        let of_full = match &self.projection {
+            Some(earlier) => projection.iter().map(|column| earlier[*column]).collect(),
+            None => projection,
+        };
+        Ok(Self { projection: Some(of_full), properties: properties(schema), ..self.clone() })
+    }
+}
+
+impl ExecutionPlan for AnonymizeExec {
+    fn name(&self) -> &str {
+        "AnonymizeExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        std::iter::once(&self.input).chain(&self.hierarchies).collect()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        // All partitions of the input are read at once; a hierarchy is a small table in order.
+        let hierarchies = self.hierarchies.iter().map(|_| Distribution::SinglePartition);
+        let input = std::iter::once(Distribution::UnspecifiedDistribution);
+        InputDistributionRequirements::new(input.chain(hierarchies).collect())
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        assert_eq_or_internal_err!(children.len(), 1 + self.hierarchies.len());
+        let mut children = children.into_iter();
+        let mut plan = Self::clone(&self);
+        plan.metrics = ExecutionPlanMetricsSet::new();
+        if let Some(input) = children.next() {
+            plan.input = input;
+        }
+        plan.hierarchies = children.collect();
+        Ok(Arc::new(plan))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        assert_eq_or_internal_err!(partition, 0, "AnonymizeExec has one partition");
+        pipeline::run(self, context)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    /// Row counts only: smallest and largest raw values must not reach a plan or a file.
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _args: &datafusion::physical_plan::statistics::StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(input) = input_stats.first() {
+            statistics.num_rows = match (input.num_rows, self.fetch) {
+                (Precision::Exact(rows) | Precision::Inexact(rows), Some(fetch)) => {
+                    Precision::Inexact(rows.min(fetch))
+                }
+                (rows, _) => rows.to_inexact(),
+            };
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(Self { fetch: limit, ..self.clone() }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    /// Takes in a projection, so that columns nobody reads are not made, and rows of a class are
+    /// ordered by nothing but what is published of them.
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        try_embed_projection(projection, self)
+    }
+}
+
+impl AnonymizeExec {
+    fn input_partitions(&self) -> usize {
+        self.input.output_partitioning().partition_count()
+    }
+}

@@ -1,0 +1,384 @@
+//! The phases of a release, from the first input batch to the last output batch.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::object_store::ObjectStoreExt;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::RecordOutput;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+
+use super::AnonymizeExec;
+use super::metrics::ReleaseMetrics;
+use crate::columnar::{CodedTable, Layout, OutputColumn, Publisher, Reader, ResolvedHierarchy};
+use crate::engine::execution_error;
+use crate::engine::spec::{HierarchySource, Spec};
+use crate::hierarchy::{Axis, LabelTable};
+use crate::measure::loss;
+use crate::method::partition::{Job, partition};
+use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
+
+/// Everything one execution needs, apart from the plan it came from.
+struct Release {
+    spec: Arc<Spec>,
+    layout: Arc<Layout>,
+    columns: Vec<OutputColumn>,
+    schema: SchemaRef,
+    input: Arc<dyn ExecutionPlan>,
+    hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    fetch: Option<usize>,
+    metrics: ReleaseMetrics,
+    context: Arc<TaskContext>,
+    /// Set when the stream is dropped; threads inside a computation ask it.
+    cancel: Cancel,
+}
+
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+pub(super) fn run(
+    exec: &AnonymizeExec,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    if exec.input_partitions() == 0 {
+        return exec_err!("anonymize needs an input with at least one partition");
+    }
+    let schema = exec.schema();
+    let columns = exec.binding.output(exec.spec.class_id);
+    let columns = match &exec.projection {
+        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
+        None => columns,
+    };
+    let (layout, columns) = layout(exec, columns);
+    let release = Release {
+        spec: Arc::clone(&exec.spec),
+        layout: Arc::new(layout),
+        columns,
+        schema: Arc::clone(&schema),
+        input: Arc::clone(&exec.input),
+        hierarchies: exec.hierarchies.clone(),
+        fetch: exec.fetch,
+        metrics: ReleaseMetrics::new(&exec.metrics),
+        context,
+        cancel: Cancel::default(),
+    };
+    let guard = CancelOnDrop(release.cancel.clone());
+    let batches = stream::once(release.prepare()).try_flatten();
+    // The guard lives as long as the stream that somebody holds.
+    let guarded = batches.inspect(move |_| {
+        let _alive = &guard;
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded)))
+}
+
+/// Which input columns are read for what. Only payload that leaves is kept.
+fn layout(exec: &AnonymizeExec, columns: Vec<OutputColumn>) -> (Layout, Vec<OutputColumn>) {
+    let binding = &exec.binding;
+    let full_payload = binding.payload();
+    let mut payload = Vec::new();
+    let columns = (columns.into_iter())
+        .map(|column| match column {
+            OutputColumn::Payload(index) => {
+                payload.push(full_payload[index]);
+                OutputColumn::Payload(payload.len() - 1)
+            }
+            other => other,
+        })
+        .collect();
+    let protected: &[usize] = if exec.spec.models.is_empty() { &[] } else { &binding.sensitive };
+    let layout = Layout {
+        schema: exec.input.schema(),
+        quasi_identifiers: binding.quasi_identifiers.clone(),
+        modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
+        keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
+        kept: binding.keep.clone(),
+        payload,
+    };
+    (layout, columns)
+}
+
+type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
+
+impl Release {
+    fn threads(&self) -> usize {
+        self.context.session_config().target_partitions().max(1)
+    }
+
+    fn reservation(&self, name: &str) -> MemoryReservation {
+        MemoryConsumer::new(format!("AnonymizeExec[{name}]")).register(self.context.memory_pool())
+    }
+
+    /// Everything up to the first row: read, encode, partition, verify.
+    async fn prepare(self) -> Result<BatchStream> {
+        let hierarchies = self.resolve_hierarchies().await?;
+        let (readers, payload_memory) = self.read().await?;
+        let table_memory = self.reservation("codes");
+        let threads = self.threads();
+        let work = move || {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))?;
+            let publisher =
+                pool.install(|| self.form_classes(readers, &hierarchies, &table_memory))?;
+            Ok::<_, DataFusionError>((self, publisher, table_memory))
+        };
+        let task = SpawnedTask::spawn_blocking(work);
+        let (release, publisher, table_memory) = task
+            .join()
+            .await
+            .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+        release.metrics.peak_memory.set_max(payload_memory.size() + table_memory.size());
+        Ok(release.emit(publisher, [payload_memory, table_memory]))
+    }
+
+    /// Reads every partition of the input in a task of its own.
+    async fn read(&self) -> Result<(Vec<Reader>, MemoryReservation)> {
+        use datafusion::physical_plan::ExecutionPlanProperties;
+        let partitions = self.input.output_partitioning().partition_count();
+        let tasks: Vec<SpawnedTask<Result<(Reader, MemoryReservation)>>> = (0..partitions)
+            .map(|partition| {
+                let input = self.input.execute(partition, Arc::clone(&self.context))?;
+                let reader = Reader::new(&self.layout, self.spec.seed).map_err(execution_error)?;
+                let memory = self.reservation("payload");
+                let metrics = self.metrics.clone();
+                Ok(SpawnedTask::spawn(read_partition(input, reader, memory, metrics)))
+            })
+            .collect::<Result<_>>()?;
+        let mut readers = Vec::with_capacity(partitions);
+        let memory = self.reservation("payload");
+        for task in tasks {
+            let joined = task.join().await;
+            let (reader, own) =
+                joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            let size = own.size();
+            drop(own);
+            memory.try_grow(size)?;
+            readers.push(reader);
+        }
+        Ok((readers, memory))
+    }
+
+    fn form_classes(
+        &self,
+        readers: Vec<Reader>,
+        hierarchies: &[Option<ResolvedHierarchy>],
+        memory: &MemoryReservation,
+    ) -> Result<Publisher> {
+        let rows: usize = readers.iter().map(Reader::rows).sum();
+        self.metrics.input_rows.add(rows);
+        // Codes of the widest shape, row keys and modelled columns; the true size is not known yet.
+        let row_bytes =
+            RowTable::row_bytes(self.layout.quasi_identifiers.len(), u32::MAX).unwrap_or(0);
+        memory.try_grow(rows * (row_bytes + 16 + 4 * self.layout.modelled.len()))?;
+        let timer = self.metrics.encode_time.timer();
+        let mut table =
+            CodedTable::new(&self.layout, readers, hierarchies).map_err(execution_error)?;
+        timer.done();
+        let requirement = self.requirement();
+        let classes = self.partition(&mut table, &requirement)?;
+        self.verify(&table, &classes, &requirement)?;
+        self.metrics.suppressed_rows.add(rows - classes.rows());
+        self.metrics.classes.set(classes.len());
+        self.metrics.largest_class.set(classes.largest());
+        Publisher::new(
+            table,
+            classes,
+            self.columns.clone(),
+            self.spec.ranges,
+            Arc::clone(&self.schema),
+        )
+        .map_err(execution_error)
+    }
+
+    fn partition(&self, table: &mut CodedTable, requirement: &Requirement) -> Result<Classes> {
+        let _timer = self.metrics.partition_time.timer();
+        let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
+        let job = Job {
+            axes: &axes,
+            requirement,
+            sensitive: &table.modelled,
+            keys: &table.keys,
+            cancel: &self.cancel,
+        };
+        partition(&mut table.rows, &job, self.spec.method.cut(), self.spec.split)
+            .map_err(execution_error)
+    }
+
+    fn verify(
+        &self,
+        table: &CodedTable,
+        classes: &Classes,
+        requirement: &Requirement,
+    ) -> Result<()> {
+        let _timer = self.metrics.verify_time.timer();
+        let rows = &table.rows;
+        check_classes(&|at| rows.id_at(at), rows.len(), classes, requirement, &table.modelled)
+            .map_err(execution_error)?;
+        let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
+        self.metrics.loss.set(loss(rows, classes, &axes));
+        Ok(())
+    }
+
+    /// What every class must satisfy; models look at the columns in the order of the layout.
+    fn requirement(&self) -> Requirement {
+        let models = &self.spec.models;
+        let units = usize::from(self.spec.privacy_unit.is_some());
+        let mut required = Vec::new();
+        for column in 0..self.layout.modelled.len() - units {
+            required.extend(models.l.map(|l| Model::Distinct { column, at_least: l, unit: false }));
+            required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
+            required.extend(models.t.map(|t| Model::Closeness { column, t }));
+            required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
+        }
+        if units == 1 {
+            let column = self.layout.modelled.len() - 1;
+            required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
+        }
+        Requirement { k: self.spec.k, models: required }
+    }
+
+    /// Output batches in class order, made ahead on as many threads as the session has partitions.
+    fn emit(self, publisher: Publisher, memory: [MemoryReservation; 2]) -> BatchStream {
+        let batch_size = self.context.session_config().batch_size();
+        let ranges = publisher.batches(batch_size);
+        let publisher = Arc::new(publisher);
+        let (threads, metrics, cancel) =
+            (self.threads(), self.metrics.clone(), self.cancel.clone());
+        let batches = stream::iter(ranges)
+            .map(move |range| {
+                let (publisher, cancel) = (Arc::clone(&publisher), cancel.clone());
+                let emit_time = metrics.emit_time.clone();
+                SpawnedTask::spawn_blocking(move || {
+                    let _timer = emit_time.timer();
+                    cancel.check()?;
+                    publisher.batch(range)
+                })
+            })
+            .map(|task| async move {
+                let joined = task.join().await;
+                let batch =
+                    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+                batch.map_err(execution_error)
+            })
+            .buffered(threads);
+        let baseline = self.metrics.baseline.clone();
+        let wanted = self.fetch.unwrap_or(usize::MAX);
+        // The state is what is still wanted; the reservations live as long as the stream.
+        let limited = stream::try_unfold((batches, wanted, memory), move |state| {
+            let baseline = baseline.clone();
+            async move {
+                let (mut batches, wanted, memory) = state;
+                if wanted == 0 {
+                    return Ok(None);
+                }
+                let Some(batch) = batches.try_next().await? else { return Ok(None) };
+                let rows = batch.num_rows().min(wanted);
+                let batch = batch.slice(0, rows).record_output(&baseline);
+                Ok(Some((batch, (batches, wanted - rows, memory))))
+            }
+        });
+        Box::pin(limited)
+    }
+
+    async fn resolve_hierarchies(&self) -> Result<Vec<Option<ResolvedHierarchy>>> {
+        let mut resolved = Vec::with_capacity(self.spec.quasi_identifiers.len());
+        for quasi_identifier in &self.spec.quasi_identifiers {
+            let name = &quasi_identifier.column.name;
+            resolved.push(match &quasi_identifier.hierarchy {
+                None => None,
+                Some(HierarchySource::Intervals(steps)) => {
+                    Some(ResolvedHierarchy::Intervals(steps.clone()))
+                }
+                Some(HierarchySource::Prefixes(kept)) => {
+                    Some(ResolvedHierarchy::Prefixes(kept.clone()))
+                }
+                Some(HierarchySource::Dates(steps)) => {
+                    Some(ResolvedHierarchy::Dates(steps.clone()))
+                }
+                Some(HierarchySource::File(path)) => {
+                    Some(labels(self.read_file(path, name).await?, name)?)
+                }
+                Some(HierarchySource::Table(number)) => {
+                    Some(labels(self.read_table(*number).await?, name)?)
+                }
+            });
+        }
+        Ok(resolved)
+    }
+
+    async fn read_file(&self, path: &str, column: &str) -> Result<Vec<(usize, Vec<String>)>> {
+        let unreadable = |why: &dyn std::fmt::Display| {
+            exec_datafusion_err!(
+                "hierarchy of column '{column}': cannot read the file '{path}': {why}"
+            )
+        };
+        let url =
+            ListingTableUrl::parse(path).map_err(|error| unreadable(&error.strip_backtrace()))?;
+        let store = self.context.runtime_env().object_store(&url)?;
+        let file = store.get(url.prefix()).await.map_err(|error| unreadable(&error))?;
+        let bytes = file.bytes().await.map_err(|error| unreadable(&error))?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))?;
+        LabelTable::read_rows(text).map_err(|error| unreadable(&error))
+    }
+
+    async fn read_table(&self, number: usize) -> Result<Vec<(usize, Vec<String>)>> {
+        let Some(table) = self.hierarchies.get(number) else {
+            return exec_err!("a hierarchy table is missing from the plan");
+        };
+        let mut rows = Vec::new();
+        let mut batches = table.execute(0, Arc::clone(&self.context))?;
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                // Columns of the node's own projection: always Utf8. NULL is an empty label.
+                let label = |column: &Arc<dyn datafusion::arrow::array::Array>| {
+                    column.as_string::<i32>().value(row).to_owned()
+                };
+                rows.push((rows.len() + 1, batch.columns().iter().map(label).collect()));
+            }
+        }
+        Ok(rows)
+    }
+}
+
+fn labels(rows: Vec<(usize, Vec<String>)>, column: &str) -> Result<ResolvedHierarchy> {
+    let table = LabelTable::from_rows(rows);
+    let table =
+        table.map_err(|error| exec_datafusion_err!("hierarchy of column '{column}': {error}"))?;
+    Ok(ResolvedHierarchy::Labels(Arc::new(table)))
+}
+
+async fn read_partition(
+    mut input: SendableRecordBatchStream,
+    mut reader: Reader,
+    memory: MemoryReservation,
+    metrics: ReleaseMetrics,
+) -> Result<(Reader, MemoryReservation)> {
+    loop {
+        let waiting = metrics.read_time.timer();
+        let batch = input.next().await;
+        waiting.done();
+        let Some(batch) = batch else { break };
+        let batch = batch?;
+        let timer = metrics.encode_time.timer();
+        reader.push(batch).map_err(execution_error)?;
+        memory.try_resize(reader.memory())?;
+        timer.done();
+    }
+    reader.finish().map_err(execution_error)?;
+    memory.try_resize(reader.memory())?;
+    Ok((reader, memory))
+}

@@ -1,0 +1,285 @@
+//! `anonymize` in a logical plan.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, internal_err};
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore, cast,
+};
+
+use super::spec::Spec;
+use crate::columnar::{Kind, OutputColumn};
+
+/// The qualifier of the output's columns, until an alias replaces it.
+pub const QUALIFIER: &str = "anonymize";
+
+/// `anonymize(input, …)`: the input, the tables of its hierarchies and the checked request.
+///
+/// What the optimizer may and may not do with it:
+///
+/// 1. Quasi-identifiers, sensitive columns and the privacy unit are expressions of the node, so they
+///    are always read: classes must not depend on what a query selects.
+/// 2. Kept columns that nobody selects are pruned from the input and vanish from the output here.
+/// 3. No filter and no limit goes below: rows that are filtered away still hide others.
+/// 4. DataFusion pushes predicates without columns (`random() < 0.5`) below any extension node. They
+///    are taken back here and applied to the output.
+#[derive(Debug, Clone)]
+pub struct AnonymizeNode {
+    pub(super) spec: Arc<Spec>,
+    pub(super) input: LogicalPlan,
+    pub(super) hierarchies: Vec<LogicalPlan>,
+    /// Predicates without columns that belong above the node.
+    pub(super) filters: Vec<Expr>,
+    schema: DFSchemaRef,
+}
+
+impl AnonymizeNode {
+    /// The node over an input; hierarchy tables as [`hierarchy_input`] prepares them.
+    pub fn try_new(
+        spec: Arc<Spec>,
+        input: LogicalPlan,
+        hierarchies: Vec<LogicalPlan>,
+        filters: Vec<Expr>,
+    ) -> Result<Self> {
+        let schema = Arc::new(output_schema(&spec, input.schema())?);
+        Ok(Self { spec, input, hierarchies, filters, schema })
+    }
+
+    /// Positions of the roles' columns in the input.
+    pub(super) fn binding(&self) -> Result<Binding> {
+        Binding::new(&self.spec, self.input.schema())
+    }
+}
+
+/// Positions in the input of the columns of each role. Pruned kept columns are left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// As declared.
+    pub quasi_identifiers: Vec<usize>,
+    /// As declared.
+    pub sensitive: Vec<usize>,
+    /// As declared.
+    pub keep: Vec<usize>,
+    /// At most one.
+    pub privacy_unit: Option<usize>,
+}
+
+impl Binding {
+    fn new(spec: &Spec, input: &DFSchema) -> Result<Self> {
+        let index = |column: &Column| input.index_of_column(column);
+        let quasi_identifiers = spec.quasi_identifiers.iter().map(|qi| index(&qi.column));
+        Ok(Self {
+            quasi_identifiers: quasi_identifiers.collect::<Result<_>>()?,
+            sensitive: spec.sensitive.iter().map(index).collect::<Result<_>>()?,
+            keep: spec
+                .keep
+                .iter()
+                .filter_map(|column| input.maybe_index_of_column(column))
+                .collect(),
+            privacy_unit: spec.privacy_unit.as_ref().map(index).transpose()?,
+        })
+    }
+
+    /// The columns that are published as they are, in input order.
+    pub fn payload(&self) -> Vec<usize> {
+        let mut payload: Vec<usize> = self.sensitive.iter().chain(&self.keep).copied().collect();
+        payload.sort_unstable();
+        payload
+    }
+
+    /// What the output consists of: the published columns in input order, then the class.
+    pub fn output(&self, class_id: bool) -> Vec<OutputColumn> {
+        let payload = self.payload();
+        let end = self.quasi_identifiers.iter().chain(&payload).max().map_or(0, |last| last + 1);
+        let published = (0..end).filter_map(|column| {
+            let quasi_identifier = self.quasi_identifiers.iter().position(|qi| *qi == column);
+            let kept = payload.iter().position(|kept| *kept == column);
+            quasi_identifier.map(OutputColumn::QuasiIdentifier).or(kept.map(OutputColumn::Payload))
+        });
+        published.chain(class_id.then_some(OutputColumn::ClassId)).collect()
+    }
+}
+
+fn output_schema(spec: &Spec, input: &DFSchema) -> Result<DFSchema> {
+    let binding = Binding::new(spec, input)?;
+    let fields = output_fields(spec, &binding, input.as_arrow())?;
+    let qualifier = || Some(TableReference::bare(QUALIFIER));
+    let fields = fields.into_iter().map(|field| (qualifier(), Arc::new(field))).collect();
+    DFSchema::new_with_metadata(fields, metadata(spec).into_iter().collect())
+}
+
+/// The fields of the output. Descriptions of raw quasi-identifiers are not carried over.
+pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> Result<Vec<Field>> {
+    let payload = binding.payload();
+    let field = |column: OutputColumn| {
+        Ok(match column {
+            OutputColumn::QuasiIdentifier(index) => {
+                let field = input.field(binding.quasi_identifiers[index]);
+                let kind =
+                    Kind::of(field.data_type(), field.name()).map_err(super::planning_error)?;
+                Field::new(field.name(), spec.ranges.published_type(field.data_type(), kind), true)
+            }
+            OutputColumn::Payload(index) => input.field(payload[index]).clone(),
+            OutputColumn::ClassId => Field::new("class_id", DataType::UInt64, false),
+        })
+    };
+    binding.output(spec.class_id).into_iter().map(field).collect()
+}
+
+/// What a reader of the release may know about how it was made: never values, never the seed.
+pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
+    let mut metadata = BTreeMap::from([
+        ("anonymize.method".to_owned(), spec.method.to_string()),
+        ("anonymize.k".to_owned(), spec.k.to_string()),
+    ]);
+    if !spec.models.is_empty() {
+        metadata.insert("anonymize.models".to_owned(), spec.models.to_string());
+    }
+    if spec.privacy_unit.is_some() {
+        metadata.insert("anonymize.k_counts".to_owned(), "privacy units".to_owned());
+    }
+    metadata
+}
+
+/// A hierarchy table as an input of the node: text columns under names nothing else has.
+pub(super) fn hierarchy_input(plan: LogicalPlan, number: usize) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = (plan.schema().columns().into_iter().enumerate())
+        .map(|(level, column)| {
+            cast(Expr::Column(column), DataType::Utf8)
+                .alias(format!("__hierarchy_{number}_{level}"))
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+impl UserDefinedLogicalNodeCore for AnonymizeNode {
+    fn name(&self) -> &str {
+        "Anonymize"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        std::iter::once(&self.input).chain(&self.hierarchies).collect()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        let quasi_identifiers = self.spec.quasi_identifiers.iter().map(|qi| &qi.column);
+        let others = self.spec.sensitive.iter().chain(&self.spec.privacy_unit);
+        quasi_identifiers.chain(others).cloned().map(Expr::Column).collect()
+    }
+
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let binding = self.binding().ok()?;
+        let payload = binding.payload();
+        let output = binding.output(self.spec.class_id);
+        let of_input = output_columns.iter().filter_map(|column| match output.get(*column)? {
+            OutputColumn::QuasiIdentifier(index) => Some(binding.quasi_identifiers[*index]),
+            OutputColumn::Payload(index) => Some(payload[*index]),
+            OutputColumn::ClassId => None,
+        });
+        let all = |plan: &LogicalPlan| (0..plan.schema().fields().len()).collect();
+        Some(std::iter::once(of_input.collect()).chain(self.hierarchies.iter().map(all)).collect())
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Anonymize: {}", self.spec)
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        let mut filters = self.filters.clone();
+        let mut inputs = inputs.into_iter();
+        let Some(input) = inputs.next() else {
+            return internal_err!("anonymize needs an input");
+        };
+        let input = take_back_filter(input, &self.input, &mut filters);
+        let mut ignored = Vec::new();
+        let hierarchies = (inputs.zip(&self.hierarchies))
+            .map(|(new, old)| take_back_filter(new, old, &mut ignored))
+            .collect();
+        let spec = rebind(&self.spec, exprs)?;
+        Self::try_new(Arc::new(spec), input, hierarchies, filters)
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        false
+    }
+}
+
+/// Removes a predicate without columns that was pushed onto an input, and remembers it.
+fn take_back_filter(new: LogicalPlan, old: &LogicalPlan, filters: &mut Vec<Expr>) -> LogicalPlan {
+    match new {
+        LogicalPlan::Filter(filter)
+            if filter.predicate.column_refs().is_empty() && filter.input.as_ref() == old =>
+        {
+            filters.push(filter.predicate);
+            Arc::unwrap_or_clone(filter.input)
+        }
+        other => other,
+    }
+}
+
+/// The spec with its columns as the optimizer rewrote them.
+fn rebind(spec: &Spec, exprs: Vec<Expr>) -> Result<Spec> {
+    let mut columns = Vec::with_capacity(exprs.len());
+    for expr in exprs {
+        match expr {
+            Expr::Column(column) => columns.push(column),
+            other => {
+                return internal_err!(
+                    "anonymize works on columns, not on {}",
+                    other.variant_name()
+                );
+            }
+        }
+    }
+    let mut spec = spec.clone();
+    let mut columns = columns.into_iter();
+    let places = (spec.quasi_identifiers.iter_mut().map(|qi| &mut qi.column))
+        .chain(spec.sensitive.iter_mut())
+        .chain(spec.privacy_unit.iter_mut());
+    for place in places {
+        let Some(column) = columns.next() else {
+            return internal_err!("anonymize lost one of its columns");
+        };
+        *place = column;
+    }
+    Ok(spec)
+}
+
+impl PartialEq for AnonymizeNode {
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
+            && self.input == other.input
+            && self.hierarchies == other.hierarchies
+            && self.filters == other.filters
+    }
+}
+
+impl Eq for AnonymizeNode {}
+
+impl Hash for AnonymizeNode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.spec.hash(state);
+        self.input.hash(state);
+        self.hierarchies.hash(state);
+        self.filters.hash(state);
+    }
+}
+
+impl PartialOrd for AnonymizeNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        if self == other { Some(Ordering::Equal) } else { self.input.partial_cmp(&other.input) }
+    }
+}

@@ -1,0 +1,370 @@
+//! What a caller asks for, from SQL or from Rust, and the checks that turn it into a [`Spec`].
+
+use std::collections::HashMap;
+
+use datafusion::common::{Column, DFSchema, ExprSchema};
+use datafusion::logical_expr::LogicalPlan;
+
+use super::config::AnonymizeConfig;
+use super::spec::{HierarchySource, Method, Models, QuasiIdentifier, Spec};
+use crate::columnar::{Kind, Ranges};
+use crate::error::{Error, Result};
+use crate::hierarchy::{DateStep, date_steps, float_intervals, prefixes};
+use crate::model::{MAX_QUASI_IDENTIFIERS, Seed};
+
+/// A hierarchy as the caller gives it.
+#[derive(Debug, Clone)]
+pub enum Hierarchy {
+    /// Aligned intervals of these widths, each a multiple of the one before.
+    Intervals(Vec<String>),
+    /// The first characters, the rest masked; lengths in falling order.
+    Prefixes(Vec<usize>),
+    /// Calendar units, from fine to coarse.
+    Dates(Vec<DateStep>),
+    /// A file of `leaf;level 1;…;top` lines, local or in an object store of the session.
+    File(String),
+    /// A relation whose columns are leaf, level 1, …, top.
+    Table(Box<LogicalPlan>),
+}
+
+impl Hierarchy {
+    /// Aligned intervals: `Hierarchy::intervals([5, 10, 20])`.
+    pub fn intervals<T: ToString>(steps: impl IntoIterator<Item = T>) -> Self {
+        Self::Intervals(steps.into_iter().map(|step| step.to_string()).collect())
+    }
+
+    /// Kept characters: `Hierarchy::prefixes([4, 3, 2])`.
+    pub fn prefixes(kept: impl IntoIterator<Item = usize>) -> Self {
+        Self::Prefixes(kept.into_iter().collect())
+    }
+
+    /// Calendar units: `Hierarchy::dates([DateStep::Month, DateStep::Year])`.
+    pub fn dates(steps: impl IntoIterator<Item = DateStep>) -> Self {
+        Self::Dates(steps.into_iter().collect())
+    }
+
+    /// A file of labels.
+    pub fn file(path: impl Into<String>) -> Self {
+        Self::File(path.into())
+    }
+}
+
+/// A request, not yet checked against the input. Every field is an option of the SQL function.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub(super) k: Option<i64>,
+    pub(super) quasi_identifiers: Vec<String>,
+    pub(super) sensitive: Vec<String>,
+    pub(super) identifiers: Vec<String>,
+    pub(super) keep: Vec<String>,
+    pub(super) privacy_unit: Option<String>,
+    pub(super) method: Option<String>,
+    pub(super) split: Option<String>,
+    pub(super) ranges: Option<String>,
+    pub(super) hierarchies: Vec<(String, Hierarchy)>,
+    pub(super) l: Option<i64>,
+    pub(super) entropy_l: Option<f64>,
+    pub(super) t: Option<f64>,
+    pub(super) alpha: Option<f64>,
+    pub(super) suppression_limit: Option<f64>,
+    pub(super) class_id: bool,
+    pub(super) seed: Option<Seed>,
+}
+
+impl Options {
+    /// Checks the request against the input and the session's settings. Also returns the hierarchy
+    /// tables, in the order the spec refers to them.
+    pub(super) fn resolve(
+        self,
+        input: &DFSchema,
+        settings: &AnonymizeConfig,
+        session_seed: Seed,
+    ) -> Result<(Spec, Vec<LogicalPlan>)> {
+        let k = self.checked_k(settings)?;
+        let models = self.checked_models()?;
+        let method =
+            self.method.as_deref().unwrap_or(&settings.default_method).parse::<Method>()?;
+        let split = self.split.as_deref().unwrap_or(&settings.split).parse()?;
+        let ranges = self.ranges.as_deref().unwrap_or(&settings.ranges).parse::<Ranges>()?;
+        let suppression_limit =
+            in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?.unwrap_or(0.0);
+        let roles = self.roles(input)?;
+        let (class_id, seed) = (self.class_id, self.seed.unwrap_or(session_seed));
+        if class_id && input.fields().iter().any(|field| field.name() == "class_id") {
+            return Err(Error::invalid(
+                "option 'class_id': the input has a column 'class_id' already; rename it in the input query",
+            ));
+        }
+        let mut tables = Vec::new();
+        let quasi_identifiers =
+            self.with_hierarchies(&roles.quasi_identifiers, input, &mut tables)?;
+        let spec = Spec {
+            method,
+            split,
+            k,
+            models,
+            quasi_identifiers,
+            sensitive: roles.sensitive,
+            keep: roles.keep,
+            privacy_unit: roles.privacy_unit,
+            ranges,
+            class_id,
+            suppression_limit,
+            seed,
+        };
+        Ok((spec, tables))
+    }
+
+    fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {
+        let default = (settings.default_k > 0).then(|| i64::from(settings.default_k));
+        match self.k.or(default) {
+            None => Err(Error::invalid(
+                "option 'k' is missing: write k => 10, or SET anonymize.default_k = 10",
+            )),
+            Some(k) if k < 2 => Err(Error::invalid(format!(
+                "option 'k': {k} hides nobody; the smallest class has at least 2 rows, write k => 10"
+            ))),
+            Some(k) => u32::try_from(k).map_err(|_| {
+                Error::invalid(format!("option 'k': {k} is more than a table can hold"))
+            }),
+        }
+    }
+
+    fn checked_models(&self) -> Result<Models> {
+        let l = match self.l {
+            Some(l) if l < 2 => {
+                return Err(Error::invalid(format!(
+                    "option 'l': {l} asks for nothing; write l => 3"
+                )));
+            }
+            Some(l) => Some(u32::try_from(l).map_err(|_| {
+                Error::invalid(format!("option 'l': {l} is more than a table can hold"))
+            })?),
+            None => None,
+        };
+        let models = Models {
+            l,
+            entropy_l: in_range("entropy_l", self.entropy_l, 1.0..=1e9)?,
+            t: in_range("t", self.t, 0.0..=1.0)?,
+            alpha: in_range("alpha", self.alpha, f64::MIN_POSITIVE..=1.0)?,
+        };
+        if !models.is_empty() && self.sensitive.is_empty() {
+            return Err(Error::invalid(format!(
+                "{models} needs a column to protect: write sensitive => ['…']"
+            )));
+        }
+        Ok(models)
+    }
+
+    fn roles(&self, input: &DFSchema) -> Result<Roles> {
+        let mut assignment = Assignment::new(input)?;
+        let quasi_identifiers = assignment.assign("quasi_identifiers", &self.quasi_identifiers)?;
+        let sensitive = assignment.assign("sensitive", &self.sensitive)?;
+        assignment.assign("identifiers", &self.identifiers)?;
+        let keep = assignment.assign("keep", &self.keep)?;
+        let privacy_unit = assignment.assign("privacy_unit", self.privacy_unit.as_slice())?.pop();
+        if quasi_identifiers.is_empty() {
+            return Err(Error::invalid(
+                "option 'quasi_identifiers' is missing: list the columns somebody could know about \
+                 a person, as in quasi_identifiers => ['age', 'zip']",
+            ));
+        }
+        if quasi_identifiers.len() > MAX_QUASI_IDENTIFIERS {
+            return Err(Error::invalid(format!(
+                "option 'quasi_identifiers': {} columns are more than the {MAX_QUASI_IDENTIFIERS} one \
+                 release can have",
+                quasi_identifiers.len()
+            )));
+        }
+        assignment.check_complete()?;
+        Ok(Roles { quasi_identifiers, sensitive, keep, privacy_unit })
+    }
+
+    fn with_hierarchies(
+        self,
+        quasi_identifiers: &[Column],
+        input: &DFSchema,
+        tables: &mut Vec<LogicalPlan>,
+    ) -> Result<Vec<QuasiIdentifier>> {
+        let mut given: HashMap<Column, HierarchySource> = HashMap::new();
+        for (name, hierarchy) in self.hierarchies {
+            let column = find_column(input, "hierarchies", &name)?;
+            if !quasi_identifiers.contains(&column) {
+                return Err(Error::invalid(format!(
+                    "option 'hierarchies': column '{name}' is not a quasi-identifier; only those are \
+                     generalized"
+                )));
+            }
+            let source = source(hierarchy, tables);
+            check_source(&source, &column, input)?;
+            if given.insert(column, source).is_some() {
+                return Err(Error::invalid(format!(
+                    "option 'hierarchies': column '{name}' has two hierarchies; keep one"
+                )));
+            }
+        }
+        let with_hierarchy = |column: &Column| {
+            let field =
+                input.field_from_column(column).map_err(|_| Error::bug("a column vanished"))?;
+            Kind::of(field.data_type(), &column.name)?;
+            Ok(QuasiIdentifier { column: column.clone(), hierarchy: given.remove(column) })
+        };
+        quasi_identifiers.iter().map(with_hierarchy).collect()
+    }
+}
+
+fn source(hierarchy: Hierarchy, tables: &mut Vec<LogicalPlan>) -> HierarchySource {
+    match hierarchy {
+        Hierarchy::Intervals(steps) => HierarchySource::Intervals(steps),
+        Hierarchy::Prefixes(kept) => HierarchySource::Prefixes(kept),
+        Hierarchy::Dates(steps) => HierarchySource::Dates(steps),
+        Hierarchy::File(path) => HierarchySource::File(path),
+        Hierarchy::Table(plan) => {
+            tables.push(*plan);
+            HierarchySource::Table(tables.len() - 1)
+        }
+    }
+}
+
+/// Finds mistakes in a hierarchy that do not depend on the data.
+fn check_source(source: &HierarchySource, column: &Column, input: &DFSchema) -> Result<()> {
+    let name = &column.name;
+    let field = input.field_from_column(column).map_err(|_| Error::bug("a column vanished"))?;
+    let kind = Kind::of(field.data_type(), name)?;
+    let unfit = |function: &str, needs: &str, instead: &str| {
+        Err(Error::invalid(format!(
+            "option 'hierarchies': {function} needs {needs} and column '{name}' is of type {}; use \
+             {instead}",
+            field.data_type()
+        )))
+    };
+    let in_column = |error: Error| Error::invalid(format!("hierarchy of column '{name}': {error}"));
+    match source {
+        HierarchySource::Intervals(steps) => {
+            if matches!(kind, Kind::Text | Kind::Boolean | Kind::Span) {
+                return unfit("intervals()", "numbers", "prefixes(…) or a table");
+            }
+            let number = |step: &String| {
+                step.parse::<f64>().map_err(|_| {
+                    in_column(Error::invalid(format!("intervals(): '{step}' is no number")))
+                })
+            };
+            let steps = steps.iter().map(number).collect::<Result<Vec<f64>>>()?;
+            float_intervals(&[], &steps).map(|_| ()).map_err(in_column)
+        }
+        HierarchySource::Prefixes(kept) => {
+            if !matches!(kind, Kind::Text | Kind::Integer) {
+                return unfit("prefixes()", "text", "intervals(…), date_steps(…) or a table");
+            }
+            prefixes(&[], kept).map(|_| ()).map_err(in_column)
+        }
+        HierarchySource::Dates(steps) => {
+            if kind != Kind::Instant {
+                return unfit(
+                    "date_steps()",
+                    "dates or timestamps",
+                    "intervals(…), prefixes(…) or a table",
+                );
+            }
+            date_steps(&[], steps).map(|_| ()).map_err(in_column)
+        }
+        HierarchySource::File(_) | HierarchySource::Table(_) => Ok(()),
+    }
+}
+
+fn in_range(
+    option: &str,
+    value: Option<f64>,
+    range: std::ops::RangeInclusive<f64>,
+) -> Result<Option<f64>> {
+    match value {
+        Some(value) if !range.contains(&value) => Err(Error::invalid(format!(
+            "option '{option}': {value} is not between {} and {}",
+            if *range.start() < 1e-9 { 0.0 } else { *range.start() },
+            range.end()
+        ))),
+        other => Ok(other),
+    }
+}
+
+struct Roles {
+    quasi_identifiers: Vec<Column>,
+    sensitive: Vec<Column>,
+    keep: Vec<Column>,
+    privacy_unit: Option<Column>,
+}
+
+/// Which role every input column has been given so far.
+struct Assignment<'a> {
+    input: &'a DFSchema,
+    roles: HashMap<Column, &'static str>,
+}
+
+impl<'a> Assignment<'a> {
+    fn new(input: &'a DFSchema) -> Result<Self> {
+        let mut seen = std::collections::HashSet::new();
+        match input.fields().iter().find(|field| !seen.insert(field.name())) {
+            Some(field) => Err(Error::invalid(format!(
+                "the input has two columns named '{}': rename one of them in the input query",
+                field.name()
+            ))),
+            None => Ok(Self { input, roles: HashMap::new() }),
+        }
+    }
+
+    fn assign(&mut self, role: &'static str, names: &[String]) -> Result<Vec<Column>> {
+        let mut columns = Vec::with_capacity(names.len());
+        for name in names {
+            let column = find_column(self.input, role, name)?;
+            match self.roles.insert(column.clone(), role) {
+                Some(earlier) if earlier == role => {
+                    return Err(Error::invalid(format!(
+                        "option '{role}': column '{}' is listed twice",
+                        column.name
+                    )));
+                }
+                Some(earlier) => {
+                    return Err(Error::invalid(format!(
+                        "column '{}' has two roles, {earlier} and {role}: keep one",
+                        column.name
+                    )));
+                }
+                None => columns.push(column),
+            }
+        }
+        Ok(columns)
+    }
+
+    /// A lake that grows a column overnight must stop the job, not publish it.
+    fn check_complete(&self) -> Result<()> {
+        let without: Vec<String> = (self.input.columns().into_iter())
+            .filter(|column| !self.roles.contains_key(column))
+            .map(|column| format!("'{}'", column.name))
+            .collect();
+        if without.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "columns without a role: {}; add each of them to quasi_identifiers, sensitive, \
+             identifiers (dropped) or keep (published as it is)",
+            without.join(", ")
+        )))
+    }
+}
+
+/// The input column a name means: exactly, or as an unquoted SQL identifier does.
+pub(super) fn find_column(input: &DFSchema, option: &str, name: &str) -> Result<Column> {
+    let columns = input.columns();
+    let lower = name.to_lowercase();
+    let found = (columns.iter().find(|column| column.name == name))
+        .or_else(|| columns.iter().find(|column| column.name == lower))
+        .or_else(|| columns.iter().find(|column| column.flat_name() == name));
+    found.cloned().ok_or_else(|| {
+        let known: Vec<String> =
+            columns.iter().map(|column| format!("'{}'", column.name)).collect();
+        Error::invalid(format!(
+            "option '{option}': the input has no column '{name}'; it has {}",
+            known.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,258 @@
+//! A fully checked request: what the operator does, bound to the columns of its input.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::str::FromStr;
+
+use datafusion::common::Column;
+
+use crate::columnar::Ranges;
+use crate::error::{Error, Result};
+use crate::hierarchy::DateStep;
+use crate::method::partition::{Cut, Split};
+use crate::model::Seed;
+
+/// The ways to form classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Method {
+    /// Rounded partition: the smallest classes.
+    Rounded,
+    /// Strict Mondrian: equal values stay together.
+    Mondrian,
+    /// Relaxed Mondrian: halves.
+    MondrianRelaxed,
+}
+
+const METHODS: [(&str, Method); 3] = [
+    ("rounded", Method::Rounded),
+    ("mondrian", Method::Mondrian),
+    ("mondrian_relaxed", Method::MondrianRelaxed),
+];
+
+impl Method {
+    /// The names of all methods.
+    pub fn names() -> Vec<&'static str> {
+        METHODS.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Where the method cuts a group.
+    pub fn cut(self) -> Cut {
+        match self {
+            Self::Rounded => Cut::Rounded,
+            Self::Mondrian => Cut::Strict,
+            Self::MondrianRelaxed => Cut::Relaxed,
+        }
+    }
+}
+
+impl FromStr for Method {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("method", name, &METHODS)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = METHODS.iter().find(|(_, method)| method == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Split {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("split", name, &[("least_loss", Self::LeastLoss), ("widest", Self::Widest)])
+    }
+}
+
+impl FromStr for Ranges {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let choices = [("label", Self::Label), ("bounds", Self::Bounds), ("mean", Self::Mean)];
+        choose("ranges", name, &choices)
+    }
+}
+
+/// The choice of that name, or an error that lists the choices.
+fn choose<T: Copy>(option: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
+    let chosen = choices.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    chosen.map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<String> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();
+        Error::invalid(format!(
+            "option '{option}': '{name}' is not known; use {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// Where a quasi-identifier's hierarchy comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub enum HierarchySource {
+    /// Aligned steps, as they were written.
+    Intervals(Vec<String>),
+    /// Kept characters.
+    Prefixes(Vec<usize>),
+    /// Calendar units.
+    Dates(Vec<DateStep>),
+    /// A `;`-separated file, read through the session's object stores.
+    File(String),
+    /// A table, by its position among the operator's hierarchy inputs.
+    Table(usize),
+}
+
+impl fmt::Display for HierarchySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = |items: Vec<String>| items.join(", ");
+        match self {
+            Self::Intervals(steps) => write!(f, "intervals({})", steps.join(", ")),
+            Self::Prefixes(kept) => {
+                write!(f, "prefixes({})", join(kept.iter().map(usize::to_string).collect()))
+            }
+            Self::Dates(steps) => {
+                write!(f, "date_steps({})", join(steps.iter().map(DateStep::to_string).collect()))
+            }
+            Self::File(_) => f.write_str("file"),
+            Self::Table(_) => f.write_str("table"),
+        }
+    }
+}
+
+/// A quasi-identifier and its hierarchy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QuasiIdentifier {
+    /// The input column.
+    pub column: Column,
+    /// Its hierarchy, if one was given.
+    pub hierarchy: Option<HierarchySource>,
+}
+
+/// Conditions on the sensitive columns, beside k.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Models {
+    /// Distinct values.
+    pub l: Option<u32>,
+    /// Entropy, as the l whose logarithm is the bound.
+    pub entropy_l: Option<f64>,
+    /// Distance to the whole table's distribution.
+    pub t: Option<f64>,
+    /// Largest share of one value.
+    pub alpha: Option<f64>,
+}
+
+impl Models {
+    /// Whether a model looks at the sensitive columns.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Models {
+    /// The models that were asked for, by the names of their options.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let entries = [
+            ("l", self.l.map(|l| l.to_string())),
+            ("entropy_l", self.entropy_l.map(|l| l.to_string())),
+            ("t", self.t.map(|t| t.to_string())),
+            ("alpha", self.alpha.map(|alpha| alpha.to_string())),
+        ];
+        entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+impl fmt::Display for Models {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&listed(self.entries()))
+    }
+}
+
+/// Everything the operator needs to know, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// How classes are formed.
+    pub method: Method,
+    /// Which quasi-identifier a group is cut on.
+    pub split: Split,
+    /// The smallest class.
+    pub k: u32,
+    /// Conditions on the sensitive columns.
+    pub models: Models,
+    /// Published generalized.
+    pub quasi_identifiers: Vec<QuasiIdentifier>,
+    /// Published as they are, protected by the models.
+    pub sensitive: Vec<Column>,
+    /// Published as they are.
+    pub keep: Vec<Column>,
+    /// Counted instead of rows, never published.
+    pub privacy_unit: Option<Column>,
+    /// How generalized numbers are published.
+    pub ranges: Ranges,
+    /// Whether the class number is published.
+    pub class_id: bool,
+    /// The largest share of rows that may be suppressed.
+    pub suppression_limit: f64,
+    /// The secret that breaks ties.
+    pub seed: Seed,
+}
+
+// No field is ever NaN: all numbers are checked to be in range.
+impl Eq for Spec {}
+
+impl Hash for Spec {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
+        self.quasi_identifiers.hash(state);
+        (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
+    }
+}
+
+impl Spec {
+    /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let names = |columns: &[Column]| {
+            let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            format!("[{}]", names.join(", "))
+        };
+        let quasi_identifier = |quasi_identifier: &QuasiIdentifier| {
+            let name = &quasi_identifier.column.name;
+            match &quasi_identifier.hierarchy {
+                Some(hierarchy) => format!("{name}: {hierarchy}"),
+                None => name.clone(),
+            }
+        };
+        let quasi_identifiers: Vec<String> =
+            self.quasi_identifiers.iter().map(quasi_identifier).collect();
+        let mut entries = vec![("method", self.method.to_string()), ("k", self.k.to_string())];
+        entries.extend(self.models.entries());
+        entries.push(("quasi_identifiers", format!("[{}]", quasi_identifiers.join(", "))));
+        if !self.sensitive.is_empty() {
+            entries.push(("sensitive", names(&self.sensitive)));
+        }
+        if !self.keep.is_empty() {
+            entries.push(("keep", names(&self.keep)));
+        }
+        if let Some(unit) = &self.privacy_unit {
+            entries.push(("privacy_unit", unit.name.clone()));
+        }
+        let split = match self.split {
+            Split::LeastLoss => "least_loss",
+            Split::Widest => "widest",
+        };
+        entries.push(("split", split.to_owned()));
+        entries
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&listed(self.entries()))
+    }
+}
+
+fn listed(entries: Vec<(&'static str, String)>) -> String {
+    let entry = |(name, value)| format!("{name}={value}");
+    entries.into_iter().map(entry).collect::<Vec<String>>().join(", ")
+}
