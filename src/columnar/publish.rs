@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::array::{DynComparator, make_comparator};
-use arrow::compute::{SortOptions, interleave, take};
+use arrow::compute::{SortOptions, interleave, take, take_record_batch};
 use arrow::datatypes::SchemaRef;
 
 use super::kernel_failed;
@@ -75,9 +75,19 @@ impl Publisher {
         batches
     }
 
-    /// The rows of consecutive classes.
-    pub fn batch(&self, classes: Range<usize>) -> Result<RecordBatch> {
-        with_rows!(&self.rows, rows => self.batch_of(rows, classes))
+    /// The rows of consecutive classes, in batches of at most twice `rows` rows.
+    pub fn batch(&self, classes: Range<usize>, rows: usize) -> Result<Vec<RecordBatch>> {
+        let batch = with_rows!(&self.rows, rows => self.batch_of(rows, classes))?;
+        if batch.num_rows() <= 2 * rows {
+            return Ok(vec![batch]);
+        }
+        // A class larger than a batch. Parts are copied: a slice would keep, and report, the whole.
+        let part = |start: usize| {
+            let end = (start + rows).min(batch.num_rows());
+            let indices: UInt32Array = (start as u32..end as u32).collect();
+            take_record_batch(&batch, &indices).map_err(kernel_failed("any"))
+        };
+        (0..batch.num_rows()).step_by(rows).map(part).collect()
     }
 
     fn batch_of<C: Code, const W: usize>(

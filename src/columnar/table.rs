@@ -8,7 +8,7 @@ use super::intern::Interner;
 use super::kind::Kind;
 use super::read::{Chunk, Layout, Reader};
 use crate::error::{Error, Result};
-use crate::model::{Code, Row, RowKeys, RowTable, SensitiveColumn, with_rows};
+use crate::model::{Cancel, Code, Row, RowKeys, RowTable, SensitiveColumn, with_rows};
 
 /// Everything a method works from, and the payload beside it.
 #[derive(Debug)]
@@ -73,6 +73,7 @@ impl CodedTable {
         layout: &Layout,
         readers: Vec<Reader>,
         hierarchies: &[Option<ResolvedHierarchy>],
+        cancel: &Cancel,
     ) -> Result<Self> {
         let field = |column: &usize| layout.schema.field(*column);
         let interners =
@@ -81,6 +82,7 @@ impl CodedTable {
             .zip(hierarchies)
             .enumerate()
             .map(|(at, (column, hierarchy))| {
+                cancel.check()?;
                 let described = (field(column).name().as_str(), field(column).data_type());
                 Domain::new(described, &interners(at), hierarchy.as_ref())
             })
@@ -88,12 +90,13 @@ impl CodedTable {
         let (domains, mut remaps): (Vec<Domain>, Vec<Vec<Remap>>) = described.into_iter().unzip();
         let mut cardinalities = Vec::new();
         for (at, column) in layout.modelled.iter().enumerate() {
+            cancel.check()?;
             let (codes, remap) = plain_codes(field(column).name(), &interners(domains.len() + at))?;
             cardinalities.push(codes);
             remaps.push(remap);
         }
         let (mut chunks, readers_of) = in_order(readers)?;
-        let coded = Coded { chunks: &chunks, readers_of: &readers_of, remaps: &remaps };
+        let coded = Coded { chunks: &chunks, readers_of: &readers_of, remaps: &remaps, cancel };
         let rows = coded.rows(&domains)?;
         let modelled = (layout.modelled.iter().zip(cardinalities).enumerate())
             .map(|(at, (column, cardinality))| {
@@ -140,6 +143,7 @@ struct Coded<'a> {
     readers_of: &'a [usize],
     /// Per column (quasi-identifiers, then modelled), per reader.
     remaps: &'a [Vec<Remap>],
+    cancel: &'a Cancel,
 }
 
 impl Coded<'_> {
@@ -153,11 +157,11 @@ impl Coded<'_> {
                 crate::model::MAX_QUASI_IDENTIFIERS
             ))
         })?;
-        with_rows!(&mut table, rows => self.fill(rows, domains.len()));
+        with_rows!(&mut table, rows => self.fill(rows, domains.len()))?;
         Ok(table)
     }
 
-    fn fill<C: Code, const W: usize>(&self, rows: &mut [Row<C, W>], columns: usize) {
+    fn fill<C: Code, const W: usize>(&self, rows: &mut [Row<C, W>], columns: usize) -> Result<()> {
         let mut rest = rows;
         let mut parts = Vec::with_capacity(self.chunks.len());
         let mut start = 0u32;
@@ -167,17 +171,19 @@ impl Coded<'_> {
             start += chunk.rows as u32;
             rest = others;
         }
-        parts.into_par_iter().for_each(|(start, part, chunk, reader)| {
+        parts.into_par_iter().try_for_each(|(start, part, chunk, reader)| {
+            self.cancel.check()?;
             for (at, row) in part.iter_mut().enumerate() {
                 row.id = start + at as u32;
             }
             for column in 0..columns {
                 let remap = &self.remaps[column][reader];
                 chunk.numbers[column].for_each(|at, number| {
-                    part[at].codes[column] = C::from_u32(remap[number as usize])
+                    part[at].codes[column] = C::from_u32(remap[number as usize]);
                 });
             }
-        });
+            Ok(())
+        })
     }
 
     fn column(&self, column: usize) -> Vec<u32> {

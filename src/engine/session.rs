@@ -8,6 +8,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
 use super::execution_error;
+use super::limit_order::ProjectBelowLimit;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
 use crate::model::Seed;
@@ -52,6 +53,7 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(session_id)
         .with_query_planner(planner)
+        .with_physical_optimizer_rule(Arc::new(ProjectBelowLimit))
         .build();
     Ok(())
 }

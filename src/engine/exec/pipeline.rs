@@ -184,8 +184,8 @@ impl Release {
             RowTable::row_bytes(self.layout.quasi_identifiers.len(), u32::MAX).unwrap_or(0);
         memory.try_grow(rows * (row_bytes + 16 + 4 * self.layout.modelled.len()))?;
         let timer = self.metrics.encode_time.timer();
-        let mut table =
-            CodedTable::new(&self.layout, readers, hierarchies).map_err(execution_error)?;
+        let mut table = CodedTable::new(&self.layout, readers, hierarchies, &self.cancel)
+            .map_err(execution_error)?;
         timer.done();
         let requirement = self.requirement();
         let classes = self.partition(&mut table, &requirement)?;
@@ -264,16 +264,18 @@ impl Release {
                 SpawnedTask::spawn_blocking(move || {
                     let _timer = emit_time.timer();
                     cancel.check()?;
-                    publisher.batch(range)
+                    publisher.batch(range, batch_size)
                 })
             })
             .map(|task| async move {
                 let joined = task.join().await;
-                let batch =
+                let parts =
                     joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-                batch.map_err(execution_error)
+                let parts = parts.map_err(execution_error)?;
+                Ok::<_, DataFusionError>(stream::iter(parts).map(Ok))
             })
-            .buffered(threads);
+            .buffered(threads)
+            .try_flatten();
         let baseline = self.metrics.baseline.clone();
         let wanted = self.fetch.unwrap_or(usize::MAX);
         // The state is what is still wanted; the reservations live as long as the stream.
