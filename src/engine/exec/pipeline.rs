@@ -257,6 +257,7 @@ impl Release {
         let publisher = Arc::new(publisher);
         let (threads, metrics, cancel) =
             (self.threads(), self.metrics.clone(), self.cancel.clone());
+        type Parts = stream::Iter<std::vec::IntoIter<Result<RecordBatch>>>;
         let batches = stream::iter(ranges)
             .map(move |range| {
                 let (publisher, cancel) = (Arc::clone(&publisher), cancel.clone());
@@ -272,10 +273,11 @@ impl Release {
                 let parts =
                     joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
                 let parts = parts.map_err(execution_error)?;
-                Ok::<_, DataFusionError>(stream::iter(parts).map(Ok))
+                let parts: Vec<Result<RecordBatch>> = parts.into_iter().map(Ok).collect();
+                Ok::<Parts, DataFusionError>(stream::iter(parts))
             })
-            .buffered(threads)
-            .try_flatten();
+            .buffered(threads);
+        let batches = TryStreamExt::try_flatten(batches);
         let baseline = self.metrics.baseline.clone();
         let wanted = self.fetch.unwrap_or(usize::MAX);
         // The state is what is still wanted; the reservations live as long as the stream.
