@@ -1,4 +1,56 @@
-//! k-anonymity and its relatives as SQL table functions for Apache DataFusion.
+//! Anonymization as SQL table functions for [Apache DataFusion](https://datafusion.apache.org).
+//!
+//! ```sql
+//! SELECT * FROM anonymize(
+//!   patients,
+//!   k => 10,
+//!   quasi_identifiers => ['age', 'zip', 'education'],
+//!   sensitive         => ['disease'],
+//!   identifiers       => ['name', 'ssn'],
+//!   hierarchies       => {age: intervals(5, 10, 20), zip: prefixes(4, 3, 2)}
+//! );
+//! ```
+//!
+//! Every published row shares its quasi-identifiers with at least k − 1 others; identifiers never
+//! leave; the requirement is verified on the classes before the first row does.
+//!
+//! # In a program
+//!
+//! ```
+//! use datafusion::prelude::SessionContext;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> datafusion::error::Result<()> {
+//! let context = SessionContext::new();
+//! datafusion_anonymize::register_all(&context)?;
+//! let release = context
+//!     .sql(
+//!         "SELECT * FROM anonymize(
+//!            (SELECT age, education, occupation FROM sample_census(rows => 2000)),
+//!            k => 25, quasi_identifiers => ['age', 'education'], sensitive => ['occupation'])",
+//!     )
+//!     .await?;
+//! assert_eq!(release.count().await?, 2000);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`engine::Anonymize`] builds the same plan from a `DataFrame`. Hosts with a query planner of their
+//! own use [`engine::register_sql`] and [`engine::AnonymizeExtensionPlanner`].
+//!
+//! # Which method?
+//!
+//! | method | choose it when | classes |
+//! | --- | --- | --- |
+//! | `rounded` (default) | you want the most and smallest classes | k, at most k + 1 from 2k² rows on |
+//! | `mondrian` | a value must fall into one range only | at least k, large where values are frequent |
+//! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 |
+//!
+//! # Layers
+//!
+//! `model ← hierarchy ← {method, measure} ← columnar ← engine`, each knowing only those to its left.
+//! The pure layers build without Arrow and DataFusion (`--no-default-features`). `ARCHITECTURE.md`
+//! walks through the code.
 
 #[cfg(feature = "engine")]
 pub mod columnar;
