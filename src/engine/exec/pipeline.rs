@@ -327,7 +327,8 @@ impl Release {
         };
         let url =
             ListingTableUrl::parse(path).map_err(|error| unreadable(&error.strip_backtrace()))?;
-        let store = self.context.runtime_env().object_store(&url)?;
+        let unknown_store = |_| unreadable(&"no object store is registered for this location");
+        let store = self.context.runtime_env().object_store(&url).map_err(unknown_store)?;
         let file = store.get(url.prefix()).await.map_err(|error| unreadable(&error))?;
         let bytes = file.bytes().await.map_err(|error| unreadable(&error))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))?;
@@ -345,6 +346,10 @@ impl Release {
             for row in 0..batch.num_rows() {
                 // Columns of the node's own projection: always Utf8. NULL is an empty label.
                 let label = |column: &Arc<dyn datafusion::arrow::array::Array>| {
+                    // What lies under a NULL is arbitrary, for example the value of a NULLIF.
+                    if column.is_null(row) {
+                        return String::new();
+                    }
                     column.as_string::<i32>().value(row).to_owned()
                 };
                 rows.push((rows.len() + 1, batch.columns().iter().map(label).collect()));
