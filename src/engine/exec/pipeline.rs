@@ -13,6 +13,7 @@ use datafusion::object_store::ObjectStoreExt;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::AnonymizeExec;
@@ -159,10 +160,12 @@ impl Release {
             .collect::<Result<_>>()?;
         let mut readers = Vec::with_capacity(partitions);
         let memory = self.reservation("payload");
-        for task in tasks {
+        // All at once: the error of one partition must not wait for the end of another.
+        let tasks = tasks.into_iter().map(|task| async {
             let joined = task.join().await;
-            let (reader, own) =
-                joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        });
+        for (reader, own) in try_join_all(tasks).await? {
             let size = own.size();
             drop(own);
             memory.try_grow(size)?;
