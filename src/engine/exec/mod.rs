@@ -19,6 +19,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
@@ -201,6 +202,11 @@ impl ExecutionPlan for AnonymizeExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        let hierarchies = self.hierarchies.iter().map(|_| ChildStats::Skip);
+        std::iter::once(ChildStats::At(None)).chain(hierarchies).collect()
     }
 
     /// Row counts only: smallest and largest raw values must not reach a plan or a file.
