@@ -183,11 +183,14 @@ impl SortedValues {
     }
 
     fn intervals(&self, name: &str, kind: Kind, steps: &[String]) -> Result<Levels> {
-        let bad_step = |step: &String| {
-            Error::invalid(format!("intervals(): {step} is not a step for this column"))
+        let bad_step = |step: &String, unit: &str| {
+            Error::invalid(format!(
+                "intervals(): the step {step} is not a multiple of {unit}, the smallest difference \
+                 between values of this column"
+            ))
         };
         if kind == Kind::Float {
-            let step = |step: &String| step.parse::<f64>().map_err(|_| bad_step(step));
+            let step = |step: &String| step.parse::<f64>().map_err(|_| bad_step(step, "0"));
             let steps = steps.iter().map(step).collect::<Result<Vec<f64>>>()?;
             return float_intervals(&positions(&self.values, name)?, &steps);
         }
@@ -197,7 +200,8 @@ impl SortedValues {
             | DataType::Decimal128(_, scale) => *scale,
             _ => 0,
         };
-        let step = |step: &String| scaled(step, scale).ok_or_else(|| bad_step(step));
+        let unit = written_decimal(1, scale);
+        let step = |step: &String| scaled(step, scale).ok_or_else(|| bad_step(step, &unit));
         let steps = steps.iter().map(step).collect::<Result<Vec<i128>>>()?;
         let values = exact(&self.values, name)?;
         let is_date = matches!(self.values.data_type(), DataType::Date32);

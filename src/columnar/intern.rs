@@ -360,6 +360,11 @@ fn find_or_add<K: Copy + Eq + std::hash::Hash>(
 /// Both zeros are one value; which of them came first must not show.
 fn without_negative_zero(values: ArrayRef) -> ArrayRef {
     match values.data_type() {
+        DataType::Float16 => {
+            std::sync::Arc::new(values.as_primitive::<Float16Type>().unary::<_, Float16Type>(|v| {
+                if v.to_f32() == 0.0 { Default::default() } else { v }
+            }))
+        }
         DataType::Float32 => std::sync::Arc::new(
             values.as_primitive::<Float32Type>().unary::<_, Float32Type>(|v| v + 0.0),
         ),

@@ -7,7 +7,7 @@ use arrow::array::{
     StructArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, interleave};
+use arrow::compute::{cast, interleave, rank};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -57,7 +57,8 @@ pub(super) struct QiPublisher {
 #[derive(Debug)]
 enum Form {
     Labels,
-    Bounds,
+    /// Bounds, with the rank of every value where codes do not number values in their order.
+    Bounds(Vec<u32>),
     /// Means of floating-point values.
     FloatMeans(Vec<f64>),
     /// Means of exact values, to be divided by the decimal's unit.
@@ -88,7 +89,12 @@ impl QiPublisher {
     pub(super) fn new(domain: &Domain, ranges: Ranges) -> Result<Self> {
         let name = &domain.name;
         let form = match (ranges, domain.kind) {
-            (Ranges::Bounds, kind) if kind.has_ranges() => Form::Bounds,
+            (Ranges::Bounds, kind) if kind.has_ranges() => match &domain.axis.shape {
+                Shape::Tree(_) => {
+                    Form::Bounds(rank(&domain.values, None).map_err(kernel_failed(name))?)
+                }
+                _ => Form::Bounds(Vec::new()),
+            },
             (Ranges::Mean, Kind::Float) => Form::FloatMeans(positions(&domain.values, name)?),
             (Ranges::Mean, Kind::Integer) => {
                 let scale = match domain.values.data_type() {
@@ -117,7 +123,7 @@ impl QiPublisher {
     ) -> Result<ArrayRef> {
         match &self.form {
             Form::Labels => labels(domain, classes),
-            Form::Bounds => bounds(domain, classes),
+            Form::Bounds(ranks) => bounds(domain, ranks, classes),
             Form::FloatMeans(values) => Ok(float_means(domain, values, classes)),
             Form::ExactMeans(values, unit) => Ok(exact_means(domain, values, *unit, classes)),
             Form::InstantMeans(values) => instant_means(domain, values, classes),
@@ -205,8 +211,15 @@ impl Dictionary {
 }
 
 /// Bounds come from the values themselves or, for aligned intervals, from the interval's ends.
-fn bounds<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) -> Result<ArrayRef> {
+fn bounds<'a>(
+    domain: &Domain,
+    ranks: &[u32],
+    classes: impl Iterator<Item = ClassCells<'a>>,
+) -> Result<ArrayRef> {
     let mut ends: Vec<String> = Vec::new();
+    // For each end, the outermost value on its side: an interval may reach beyond the type.
+    let mut values_at_ends: Vec<usize> = Vec::new();
+    let mut outermost = Outermost::new(domain, ranks);
     let (mut lower, mut upper, mut known) = (Vec::new(), Vec::new(), Vec::new());
     for cells in classes {
         let value = |code| (0usize, domain.position(code).unwrap_or(0));
@@ -216,14 +229,15 @@ fn bounds<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) ->
             match &domain.axis.shape {
                 Shape::Tree(tree) if cells.low < cells.high => {
                     let node = tree.ancestor(cells.low, cells.high);
-                    let (first, last) = tree.range(node);
+                    let (least, greatest) = outermost.under(node, tree.range(node));
                     match tree.bounds(node) {
                         Some((low, high)) => {
                             ends.extend([low.clone(), high.clone()]);
+                            values_at_ends.extend([least, greatest]);
                             Some(((1, ends.len() - 2), (1, ends.len() - 1)))
                         }
                         None if tree.label(node) == Some(TOP) => None,
-                        None => Some((value(first), value(last))),
+                        None => Some(((0, least), (0, greatest))),
                     }
                 }
                 _ => Some((value(cells.low), value(cells.high))),
@@ -240,12 +254,43 @@ fn bounds<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) ->
     let ends = cast(&ends, plain).map_err(kernel_failed(name))?;
     let nothing = arrow::array::new_null_array(plain, 1);
     let sources: [&dyn Array; 3] = [&domain.values, &ends, &nothing];
-    let column = |from: &[(usize, usize)]| interleave(&sources, from).map_err(kernel_failed(name));
-    let (lower, upper) = (column(&lower)?, column(&upper)?);
+    let column = |from: Vec<(usize, usize)>| {
+        let fitting = |(source, at)| match source {
+            1 if sources[1].is_null(at) => (0, values_at_ends[at]),
+            _ => (source, at),
+        };
+        let from: Vec<(usize, usize)> = from.into_iter().map(fitting).collect();
+        interleave(&sources, &from).map_err(kernel_failed(name))
+    };
+    let (lower, upper) = (column(lower)?, column(upper)?);
     let nulls = NullBuffer::from(known);
     let array = StructArray::try_new(bound_fields(plain), vec![lower, upper], Some(nulls))
         .map_err(kernel_failed(name))?;
     Ok(Arc::new(array))
+}
+
+/// The smallest and largest value under a node. A hierarchy's codes keep the values of a node
+/// together, so inside a node they need not be in the order of the values.
+struct Outermost<'a> {
+    domain: &'a Domain,
+    ranks: &'a [u32],
+    known: HashMap<u32, (usize, usize), FixedState>,
+}
+
+impl<'a> Outermost<'a> {
+    fn new(domain: &'a Domain, ranks: &'a [u32]) -> Self {
+        Self { domain, ranks, known: HashMap::default() }
+    }
+
+    /// Positions of both in the domain; `codes` are the first and last code under the node.
+    fn under(&mut self, node: u32, (first, last): (u32, u32)) -> (usize, usize) {
+        *self.known.entry(node).or_insert_with(|| {
+            let positions = || (first..=last).filter_map(|code| self.domain.position(code));
+            let by_rank = |position: &usize| self.ranks.get(*position).copied();
+            let least = positions().min_by_key(by_rank).unwrap_or(0);
+            (least, positions().max_by_key(by_rank).unwrap_or(0))
+        })
+    }
 }
 
 /// Positions in the domain of a class's cells, `None` where a mean would speak for fewer rows than

@@ -89,7 +89,8 @@ pub struct Reader {
     kept: Option<RowHasher>,
     pub(super) interners: Vec<Interner>,
     pub(super) chunks: Vec<Chunk>,
-    small: BatchCoalescer,
+    /// `None` where batches cannot be put together.
+    small: Option<BatchCoalescer>,
     chunk_memory: usize,
 }
 
@@ -115,7 +116,8 @@ impl Reader {
                 .map(interner)
                 .collect(),
             chunks: Vec::new(),
-            small: BatchCoalescer::new(Arc::clone(&layout.schema), CHUNK_ROWS),
+            small: (!types.iter().any(has_small_keys))
+                .then(|| BatchCoalescer::new(Arc::clone(&layout.schema), CHUNK_ROWS)),
             chunk_memory: 0,
             layout: Arc::clone(layout),
         })
@@ -123,16 +125,20 @@ impl Reader {
 
     /// Takes in a batch.
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
-        if batch.num_rows() >= SMALL_BATCH_ROWS {
-            return self.take_in(&batch);
+        match &mut self.small {
+            Some(small) if batch.num_rows() < SMALL_BATCH_ROWS => {
+                small.push_batch(batch).map_err(kernel_failed("any"))?;
+                self.take_in_coalesced()
+            }
+            _ => self.take_in(&batch),
         }
-        self.small.push_batch(batch).map_err(kernel_failed("any"))?;
-        self.take_in_coalesced()
     }
 
     /// Takes in what was put aside. Call it after the last batch.
     pub fn finish(&mut self) -> Result<()> {
-        self.small.finish_buffered_batch().map_err(kernel_failed("any"))?;
+        if let Some(small) = &mut self.small {
+            small.finish_buffered_batch().map_err(kernel_failed("any"))?;
+        }
         self.take_in_coalesced()
     }
 
@@ -147,7 +153,7 @@ impl Reader {
     }
 
     fn take_in_coalesced(&mut self) -> Result<()> {
-        while let Some(batch) = self.small.next_completed_batch() {
+        while let Some(batch) = self.small.as_mut().and_then(BatchCoalescer::next_completed_batch) {
             self.take_in(&batch)?;
         }
         Ok(())
@@ -198,6 +204,12 @@ impl Chunk {
             + numbers
             + (self.keyed_hashes.capacity() + self.kept_hashes.capacity()) * size_of::<u64>()
     }
+}
+
+/// Whether the dictionaries of several batches may have more values than their keys can number.
+fn has_small_keys(data_type: &DataType) -> bool {
+    use DataType::{Int8, Int16, UInt8, UInt16};
+    matches!(data_type, DataType::Dictionary(key, _) if matches!(**key, Int8 | UInt8 | Int16 | UInt16))
 }
 
 /// Bytes of the rows themselves: a slice of a large batch counts as its part of it.

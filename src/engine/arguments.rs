@@ -99,7 +99,8 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<ScalarValue>> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let scalar = fold(value, context).ok_or_else(|| self.wrong(name, wanted))?;
+        let scalar = fold(value, context)
+            .ok_or_else(|| self.wrong(name, &format!("a constant, {wanted}")))?;
         Ok((!scalar.is_null()).then_some(scalar))
     }
 

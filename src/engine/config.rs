@@ -1,27 +1,107 @@
 //! Settings of a session: `SET anonymize.default_k = 5`.
 
-use datafusion::common::extensions_options;
-use datafusion::config::{ConfigExtension, ConfigOptions};
+use std::any::Any;
 
-extensions_options! {
-    /// Defaults for options that a query leaves out.
-    pub struct AnonymizeConfig {
-        /// The k of queries that name none; 0 means that every query must name its k.
-        pub default_k: u32, default = 0
+use datafusion::common::config_datafusion_err;
+use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::error::Result;
 
-        /// The method of queries that name none.
-        pub default_method: String, default = "rounded".to_owned()
+/// Defaults for options that a query leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnonymizeConfig {
+    /// The k of queries that name none; 0 means that every query must name its k.
+    pub default_k: u32,
+    /// The method of queries that name none.
+    pub default_method: String,
+    /// How partition methods choose the quasi-identifier to cut: least_loss or widest.
+    pub split: String,
+    /// How generalized numbers are published: label, bounds or mean.
+    pub ranges: String,
+}
 
-        /// How partition methods choose the quasi-identifier to cut: least_loss or widest.
-        pub split: String, default = "least_loss".to_owned()
-
-        /// How generalized numbers are published: label, bounds or mean.
-        pub ranges: String, default = "label".to_owned()
+impl Default for AnonymizeConfig {
+    fn default() -> Self {
+        Self {
+            default_k: 0,
+            default_method: "rounded".to_owned(),
+            split: "least_loss".to_owned(),
+            ranges: "label".to_owned(),
+        }
     }
 }
 
 impl ConfigExtension for AnonymizeConfig {
     const PREFIX: &'static str = "anonymize";
+}
+
+// By hand: the macro for extensions lists the settings without their prefix, and SHOW then neither
+// finds nor shows them.
+impl ExtensionOptions for AnonymizeConfig {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match key {
+            "default_k" => {
+                self.default_k = value.parse().map_err(|_| {
+                    config_datafusion_err!(
+                        "setting 'anonymize.default_k' must be a whole number, as in SET anonymize.default_k = 10"
+                    )
+                })?;
+            }
+            "default_method" => self.default_method = value.to_owned(),
+            "split" => self.split = value.to_owned(),
+            "ranges" => self.ranges = value.to_owned(),
+            other => {
+                let known: Vec<String> =
+                    self.entries().into_iter().map(|entry| entry.key).collect();
+                return Err(config_datafusion_err!(
+                    "there is no setting 'anonymize.{other}'; there are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |name: &str, value: String, description| ConfigEntry {
+            key: format!("{}.{name}", Self::PREFIX),
+            value: Some(value),
+            description,
+        };
+        vec![
+            entry(
+                "default_k",
+                self.default_k.to_string(),
+                "The k of queries that name none; 0: every query must name its k",
+            ),
+            entry(
+                "default_method",
+                self.default_method.clone(),
+                "The method of queries that name none",
+            ),
+            entry(
+                "split",
+                self.split.clone(),
+                "How partition methods choose the quasi-identifier to cut: least_loss or widest",
+            ),
+            entry(
+                "ranges",
+                self.ranges.clone(),
+                "How generalized numbers are published: label, bounds or mean",
+            ),
+        ]
+    }
 }
 
 impl AnonymizeConfig {

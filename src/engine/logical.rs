@@ -173,7 +173,9 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
     fn expressions(&self) -> Vec<Expr> {
         let quasi_identifiers = self.spec.quasi_identifiers.iter().map(|qi| &qi.column);
         let others = self.spec.sensitive.iter().chain(&self.spec.privacy_unit);
-        quasi_identifiers.chain(others).cloned().map(Expr::Column).collect()
+        let columns = quasi_identifiers.chain(others).cloned().map(Expr::Column);
+        // The filters too: planners look here for the subqueries they must run.
+        columns.chain(self.filters.iter().cloned()).collect()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
@@ -194,11 +196,20 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Anonymize: {}", self.spec)
+        write!(f, "Anonymize: {}", self.spec)?;
+        let filters: Vec<String> = self.filters.iter().map(Expr::to_string).collect();
+        if filters.is_empty() { Ok(()) } else { write!(f, ", filters=[{}]", filters.join(", ")) }
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let mut filters = self.filters.clone();
+    fn with_exprs_and_inputs(
+        &self,
+        mut exprs: Vec<Expr>,
+        inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        let Some(columns) = exprs.len().checked_sub(self.filters.len()) else {
+            return internal_err!("anonymize lost one of its filters");
+        };
+        let mut filters = exprs.split_off(columns);
         let mut inputs = inputs.into_iter();
         let Some(input) = inputs.next() else {
             return internal_err!("anonymize needs an input");

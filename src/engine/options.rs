@@ -1,6 +1,7 @@
 //! What a caller asks for, from SQL or from Rust, and the checks that turn it into a [`Spec`].
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::logical_expr::LogicalPlan;
@@ -82,10 +83,10 @@ impl Options {
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let k = self.checked_k(settings)?;
         let models = self.checked_models()?;
-        let method =
-            self.method.as_deref().unwrap_or(&settings.default_method).parse::<Method>()?;
-        let split = self.split.as_deref().unwrap_or(&settings.split).parse()?;
-        let ranges = self.ranges.as_deref().unwrap_or(&settings.ranges).parse::<Ranges>()?;
+        let method: Method =
+            choice(self.method.as_deref(), ("default_method", &settings.default_method))?;
+        let split = choice(self.split.as_deref(), ("split", &settings.split))?;
+        let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
         let suppression_limit =
             in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?.unwrap_or(0.0);
         let roles = self.roles(input)?;
@@ -272,17 +273,27 @@ fn check_source(source: &HierarchySource, column: &Column, input: &DFSchema) -> 
     }
 }
 
+/// The choice that the option or, without it, the setting of the session names.
+fn choice<T: FromStr<Err = Error>>(option: Option<&str>, setting: (&str, &str)) -> Result<T> {
+    let (name, value) = setting;
+    let in_setting = |error: Error| Error::invalid(format!("setting 'anonymize.{name}', {error}"));
+    option.map_or_else(|| value.parse().map_err(in_setting), str::parse)
+}
+
 fn in_range(
     option: &str,
     value: Option<f64>,
     range: std::ops::RangeInclusive<f64>,
 ) -> Result<Option<f64>> {
     match value {
-        Some(value) if !range.contains(&value) => Err(Error::invalid(format!(
-            "option '{option}': {value} is not between {} and {}",
-            if *range.start() < 1e-9 { 0.0 } else { *range.start() },
-            range.end()
-        ))),
+        Some(value) if !range.contains(&value) => {
+            let (start, end) = (range.start(), range.end());
+            let wanted = match *start == f64::MIN_POSITIVE {
+                true => format!("above 0 and at most {end}"),
+                false => format!("between {start} and {end}"),
+            };
+            Err(Error::invalid(format!("option '{option}': {value} is not {wanted}")))
+        }
         other => Ok(other),
     }
 }

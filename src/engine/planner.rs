@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use datafusion::common::{Result, TableReference, plan_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, TableReference, plan_datafusion_err, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{
@@ -153,7 +153,12 @@ impl AnonymizeRelationPlanner {
                 ),
             },
             relation => {
-                let plan = self.relation(function, relation, context)?;
+                let plan = self.relation(function, relation, context).map_err(|error| match error {
+                    DataFusionError::Plan(message) => plan_datafusion_err!(
+                        "{function}: the hierarchy of column '{column}': {message}; a hierarchy is {HIERARCHIES}"
+                    ),
+                    other => other,
+                })?;
                 Ok(Hierarchy::Table(Box::new(plan)))
             }
         }
@@ -259,9 +264,14 @@ fn hierarchy_function(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<Hierarchy> {
     let name = call.name.to_string().to_lowercase();
+    let takes = match name.as_str() {
+        "intervals" => "numbers, as in intervals(5, 10, 20)",
+        "prefixes" => "how many characters to keep, as in prefixes(4, 3, 2)",
+        _ => "calendar units, as in date_steps('month', 'year')",
+    };
     let wrong = || {
         plan_datafusion_err!(
-            "{function}: the hierarchy of column '{column}': {name}() takes constants only, as in {HIERARCHIES}"
+            "{function}: the hierarchy of column '{column}': {name}() takes {takes}"
         )
     };
     let args = positional(call.args).ok_or_else(wrong)?;
@@ -284,7 +294,7 @@ fn hierarchy_function(
         ("intervals", _) if constants.iter().all(|constant| constant.data_type().is_numeric()) => {
             Ok(Hierarchy::intervals(constants))
         }
-        ("prefixes", _) => {
+        ("prefixes", _) if constants.iter().all(|constant| constant.data_type().is_integer()) => {
             let kept = constants.iter().map(|constant| constant.to_string().parse::<usize>());
             Ok(Hierarchy::Prefixes(kept.collect::<Result<_, _>>().map_err(|_| wrong())?))
         }

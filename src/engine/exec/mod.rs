@@ -19,6 +19,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
+use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
@@ -40,7 +41,7 @@ use super::spec::Spec;
 /// ```
 ///
 /// The input may have any number of partitions and any order; the release depends on neither.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AnonymizeExec {
     // Configuration
     spec: Arc<Spec>,
@@ -92,6 +93,13 @@ fn properties(schema: SchemaRef) -> Arc<PlanProperties> {
         EmissionType::Final,
         Boundedness::Bounded,
     ))
+}
+
+/// The line that EXPLAIN shows. The inputs are left out: a file's statistics are values of its rows.
+impl fmt::Debug for AnonymizeExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
 }
 
 impl DisplayAs for AnonymizeExec {
@@ -194,6 +202,11 @@ impl ExecutionPlan for AnonymizeExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        let hierarchies = self.hierarchies.iter().map(|_| ChildStats::Skip);
+        std::iter::once(ChildStats::At(None)).chain(hierarchies).collect()
     }
 
     /// Row counts only: smallest and largest raw values must not reach a plan or a file.

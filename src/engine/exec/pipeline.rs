@@ -13,6 +13,7 @@ use datafusion::object_store::ObjectStoreExt;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::AnonymizeExec;
@@ -159,10 +160,12 @@ impl Release {
             .collect::<Result<_>>()?;
         let mut readers = Vec::with_capacity(partitions);
         let memory = self.reservation("payload");
-        for task in tasks {
+        // All at once: the error of one partition must not wait for the end of another.
+        let tasks = tasks.into_iter().map(|task| async {
             let joined = task.join().await;
-            let (reader, own) =
-                joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
+            joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        });
+        for (reader, own) in try_join_all(tasks).await? {
             let size = own.size();
             drop(own);
             memory.try_grow(size)?;
@@ -331,7 +334,8 @@ impl Release {
         };
         let url =
             ListingTableUrl::parse(path).map_err(|error| unreadable(&error.strip_backtrace()))?;
-        let store = self.context.runtime_env().object_store(&url)?;
+        let unknown_store = |_| unreadable(&"no object store is registered for this location");
+        let store = self.context.runtime_env().object_store(&url).map_err(unknown_store)?;
         let file = store.get(url.prefix()).await.map_err(|error| unreadable(&error))?;
         let bytes = file.bytes().await.map_err(|error| unreadable(&error))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))?;
@@ -349,6 +353,10 @@ impl Release {
             for row in 0..batch.num_rows() {
                 // Columns of the node's own projection: always Utf8. NULL is an empty label.
                 let label = |column: &Arc<dyn datafusion::arrow::array::Array>| {
+                    // What lies under a NULL is arbitrary, for example the value of a NULLIF.
+                    if column.is_null(row) {
+                        return String::new();
+                    }
                     column.as_string::<i32>().value(row).to_owned()
                 };
                 rows.push((rows.len() + 1, batch.columns().iter().map(label).collect()));

@@ -1,0 +1,172 @@
+//! Tables at the edge of what a release can be made of.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::Int8Type;
+use datafusion::datasource::MemTable;
+
+use crate::{count, failure, unlimited};
+
+#[tokio::test]
+async fn nan_and_infinity_are_refused_where_they_would_be_ordered() {
+    let context = unlimited();
+    for data_type in ["Float16", "Float32", "Float64"] {
+        for (value, message) in [
+            ("NaN", "holds NaN"),
+            ("Infinity", "holds an infinite number"),
+            ("-Infinity", "holds an infinite number"),
+        ] {
+            let input = format!(
+                "SELECT arrow_cast(CASE WHEN value = 3 THEN '{value}'::DOUBLE ELSE value END, '{data_type}') AS a FROM generate_series(1, 9)"
+            );
+            let sql =
+                format!("SELECT * FROM anonymize(({input}), k => 2, quasi_identifiers => ['a'])");
+            let error = failure(&context, &sql).await;
+            assert!(
+                error.starts_with("Execution error: column 'a'") && error.contains(message),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn nan_is_published_where_it_is_only_carried() {
+    let context = unlimited();
+    let input = "SELECT value AS a, 'NaN'::DOUBLE AS s, '-Infinity'::DOUBLE AS n FROM generate_series(1, 9)";
+    let sql = format!(
+        "SELECT count(*) FROM anonymize(({input}), k => 2, quasi_identifiers => ['a'], sensitive => ['s'], keep => ['n'])
+         WHERE isnan(s) AND n < 0"
+    );
+    assert_eq!(count(&context, &sql).await.unwrap(), 9);
+}
+
+#[tokio::test]
+async fn empty_and_tiny_tables_are_refused() {
+    let context = unlimited();
+    for (rows, batches) in [(0, "WHERE false"), (0, "WHERE value > 5"), (1, "WHERE value = 1")] {
+        for method in ["rounded", "mondrian", "mondrian_relaxed"] {
+            let input = format!("SELECT value AS a, 'x' AS s FROM generate_series(1, 5) {batches}");
+            let sql = format!(
+                "SELECT * FROM anonymize(({input}), k => 2, quasi_identifiers => ['a'], sensitive => ['s'], method => '{method}')"
+            );
+            let expected = format!(
+                "Execution error: {rows} rows cannot form a class of k = 2: lower k, or anonymize a larger input"
+            );
+            assert_eq!(failure(&context, &sql).await, expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_column_at_all_can_be_selected() {
+    let context = unlimited();
+    let call = "anonymize((SELECT value AS a FROM generate_series(1, 5000)), k => 2, quasi_identifiers => ['a'])";
+    assert_eq!(count(&context, &format!("SELECT count(*) FROM {call}")).await.unwrap(), 5000);
+    assert_eq!(count(&context, &format!("SELECT sum(1) FROM {call}")).await.unwrap(), 5000);
+    let limited = format!("SELECT count(*) FROM (SELECT 1 FROM {call} LIMIT 4999)");
+    assert_eq!(count(&context, &limited).await.unwrap(), 4999);
+}
+
+fn wide(columns: usize) -> String {
+    let names: Vec<String> = (0..columns).map(|column| format!("'q{column}'")).collect();
+    let values: Vec<String> =
+        (0..columns).map(|column| format!("value % {} AS q{column}", column % 7 + 2)).collect();
+    format!(
+        "SELECT count(DISTINCT class_id) FROM anonymize((SELECT {} FROM generate_series(1, 300)), k => 5,
+           quasi_identifiers => [{}], class_id => true)",
+        values.join(", "),
+        names.join(", ")
+    )
+}
+
+#[tokio::test]
+async fn sixty_four_quasi_identifiers_are_the_most() {
+    let context = unlimited();
+    for columns in [1, 2, 31, 32, 33, 63, 64] {
+        assert_eq!(count(&context, &wide(columns)).await.unwrap(), 60, "{columns} columns");
+    }
+    assert_eq!(
+        failure(&context, &wide(65)).await,
+        "Error during planning: option 'quasi_identifiers': 65 columns are more than the 64 one release can have"
+    );
+}
+
+#[tokio::test]
+async fn very_long_strings_are_values_like_others() {
+    let context = unlimited();
+    let input = "SELECT repeat('x', 1000000) || (value % 4) AS q, repeat('y', 500000) AS s FROM generate_series(1, 16)";
+    let roles = "k => 4, quasi_identifiers => ['q'], sensitive => ['s'], class_id => true";
+    let sql =
+        |what: &str, more: &str| format!("SELECT {what} FROM anonymize(({input}), {roles}{more})");
+    assert_eq!(count(&context, &sql("count(DISTINCT q)", "")).await.unwrap(), 4);
+    assert_eq!(
+        count(&context, &sql("CAST(max(length(q)) AS BIGINT)", ", method => 'mondrian'"))
+            .await
+            .unwrap(),
+        1_000_001
+    );
+    assert_eq!(
+        count(
+            &context,
+            &sql("CAST(max(length(q)) AS BIGINT)", ", hierarchies => {q: prefixes(1000000, 5)}")
+        )
+        .await
+        .unwrap(),
+        1_000_001
+    );
+    assert_eq!(
+        count(&context, &sql("CAST(sum(length(s)) AS BIGINT)", "")).await.unwrap(),
+        8_000_000
+    );
+}
+
+#[tokio::test]
+async fn two_hundred_thousand_distinct_strings_form_classes() {
+    let context = unlimited();
+    let input = "SELECT 'person ' || value AS q, value % 10 AS s FROM generate_series(1, 200000)";
+    for (method, classes) in [("rounded", 200_000 / 97), ("mondrian", 2048)] {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT class_id FROM anonymize(({input}), k => 97, quasi_identifiers => ['q'],
+               sensitive => ['s'], method => '{method}', class_id => true) GROUP BY class_id HAVING count(*) >= 97)"
+        );
+        assert_eq!(count(&context, &sql).await.unwrap(), classes, "{method}");
+    }
+}
+
+/// The distance between the extremes of a float column is infinite.
+#[tokio::test]
+async fn numbers_as_far_apart_as_floats_go_form_classes() {
+    let context = unlimited();
+    let input = "SELECT CASE value % 3 WHEN 0 THEN -1.7e308 WHEN 1 THEN 1.7e308 ELSE value * 1e300 END AS a, value % 7 AS b FROM generate_series(1, 90)";
+    for method in ["rounded", "mondrian", "mondrian_relaxed"] {
+        for split in ["least_loss", "widest"] {
+            let sql = format!(
+                "SELECT count(*) FROM (SELECT class_id FROM anonymize(({input}), k => 5, quasi_identifiers => ['a', 'b'],
+                   method => '{method}', split => '{split}', class_id => true) GROUP BY class_id HAVING count(*) >= 5)"
+            );
+            let classes = count(&context, &sql).await.unwrap();
+            assert!(classes > 1, "{method} {split}: {classes}");
+        }
+    }
+}
+
+/// Each batch brings a dictionary of its own; together they have more values than a key can number.
+#[tokio::test]
+async fn dictionaries_with_small_keys_are_read_as_their_values() {
+    let context = unlimited();
+    let batch = |number: usize| {
+        let texts: Vec<String> = (0..100).map(|row| format!("v{}", number * 100 + row)).collect();
+        let coded: DictionaryArray<Int8Type> =
+            texts.iter().map(|text| Some(text.as_str())).collect();
+        let id: Int64Array = (0..100).map(|row| Some((number * 100 + row) as i64)).collect();
+        let columns: [(&str, ArrayRef); 2] = [("coded", Arc::new(coded)), ("id", Arc::new(id))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let batches: Vec<RecordBatch> = (0..10).map(batch).collect();
+    let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
+    context.register_table("coded", Arc::new(table)).unwrap();
+    let sql = "SELECT count(DISTINCT coded) FROM anonymize(coded, k => 10, quasi_identifiers => ['coded'], sensitive => ['id'])";
+    assert_eq!(count(&context, sql).await.unwrap(), 100);
+}

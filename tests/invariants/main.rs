@@ -1,0 +1,24 @@
+//! The promises of ARCHITECTURE.md over generated tables, for every method, split and kind of range.
+//!
+//! Rows carry a unique kept column `id`, so that a published row can be put beside its original.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod closed;
+mod covers;
+mod order;
+mod people;
+mod promises;
+mod release;
+mod secrets;
+
+/// Runs a future to its end; generated cases are not asynchronous themselves.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+    }
+    RUNTIME.with(|runtime| runtime.block_on(future))
+}

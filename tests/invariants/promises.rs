@@ -1,0 +1,210 @@
+//! Sizes, coverage, conservation, and independence of how the input arrives.
+
+use std::collections::{BTreeMap, HashMap};
+
+use proptest::prelude::*;
+use proptest::test_runner::Config;
+
+use crate::covers::{Cell, covers};
+use crate::people::{Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
+use crate::release::{Published, Request, published, rows, session};
+use crate::wait;
+
+fn cases(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, ..Config::default() }
+}
+
+fn by_class(rows: &[Published]) -> BTreeMap<u64, Vec<&Published>> {
+    let mut classes: BTreeMap<u64, Vec<&Published>> = BTreeMap::new();
+    rows.iter().for_each(|row| classes.entry(row.class).or_default().push(row));
+    classes
+}
+
+/// Grouped by what is published, as an outsider does it; and by class, which is stricter.
+fn check_sizes(rows: &[Published], request: &Request) {
+    let mut tuples: HashMap<String, usize> = HashMap::new();
+    rows.iter().for_each(|row| *tuples.entry(format!("{:?}", row.cells)).or_default() += 1);
+    assert!(tuples.values().all(|size| *size >= request.k), "a published group below k");
+    let classes = by_class(rows);
+    for class in classes.values() {
+        assert!(class.len() >= request.k, "a class below k");
+        assert!(class.iter().all(|row| row.cells == class[0].cells), "a class with two tuples");
+    }
+    if request.method == "rounded" && request.more.is_empty() {
+        assert_eq!(classes.len(), rows.len() / request.k, "rounded makes ⌊n/k⌋ classes");
+    }
+}
+
+fn check_coverage(rows: &[Published], originals: &[Vec<Original>], request: &Request) {
+    for class in by_class(rows).values() {
+        for (column, name) in QUASI_IDENTIFIERS.iter().enumerate() {
+            let cell = &class[0].cells[column];
+            let values: Vec<&Original> =
+                class.iter().map(|row| &originals[column][row.id]).collect();
+            let missing = values.iter().filter(|value| value.written.is_none()).count();
+            // Bounds and means of a class that has missing cells, or of the top, say nothing.
+            if *cell == Cell::Missing && request.ranges != "label" {
+                let nested = request.hierarchies && request.ranges == "bounds";
+                assert!(
+                    missing > 0 || nested,
+                    "{name} publishes nothing of a class without missing cells"
+                );
+                continue;
+            }
+            let uncovered = values.iter().find(|value| !covers(name, cell, value));
+            assert!(
+                uncovered.is_none(),
+                "{name}: {cell:?} does not cover {uncovered:?} ({request:?})"
+            );
+            if let Cell::Mean(mean) = cell {
+                check_mean(name, *mean, &values);
+            }
+        }
+    }
+}
+
+fn check_mean(column: &str, mean: f64, values: &[&Original]) {
+    let numbers: Vec<f64> = values.iter().map(|value| value.number.unwrap()).collect();
+    let exact = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    // A mean date is a whole day; everything else is as exact as a double.
+    let slack = if column == "born" { 1.0 } else { 1e-6 };
+    assert!((mean - exact).abs() <= slack, "{column}: mean {mean} instead of {exact}");
+}
+
+fn check_conservation(rows: &[Published], people: &[Person]) {
+    let mut ids: Vec<usize> = rows.iter().map(|row| row.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..people.len()).collect::<Vec<_>>(), "rows are neither lost nor doubled");
+    for row in rows {
+        let person = &people[row.id];
+        let disease = person.disease.map(|disease| format!("d{disease}"));
+        assert_eq!((&row.disease, row.note), (&disease, i64::from(person.note)));
+    }
+}
+
+/// Classes leave one after the other; inside a class rows are sorted by what is published as it is.
+fn check_order(rows: &[Published]) {
+    for pair in rows.windows(2) {
+        assert!(pair[0].class <= pair[1].class, "a class is not in one piece");
+        if pair[0].class == pair[1].class {
+            let key = |row: &Published| (row.disease.clone(), row.note, row.id);
+            assert!(key(&pair[0]) < key(&pair[1]), "rows of a class are not sorted");
+        }
+    }
+}
+
+fn counts<T: std::hash::Hash + Eq>(values: impl IntoIterator<Item = T>) -> Vec<usize> {
+    let mut counts: HashMap<T, usize> = HashMap::new();
+    values.into_iter().for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_values().collect()
+}
+
+/// Whether a class whose sensitive values occur that often satisfies the models in `more`.
+fn satisfied(counts: &[usize], more: &str) -> bool {
+    let rows: usize = counts.iter().sum();
+    let shares = || counts.iter().map(|count| *count as f64 / rows as f64);
+    let entropy: f64 = -shares().map(|share| share * share.ln()).sum::<f64>();
+    let option = |name: &str| {
+        let (_, rest) = more.split_once(&format!(", {name} => "))?;
+        rest.split(',').next()?.parse::<f64>().ok()
+    };
+    option("l").is_none_or(|l| counts.len() as f64 >= l)
+        && option("alpha").is_none_or(|alpha| shares().all(|share| share <= alpha + 1e-9))
+        && option("entropy_l").is_none_or(|l| entropy >= l.ln() - 1e-9)
+}
+
+proptest! {
+    #![proptest_config(cases(14))]
+
+    #[test]
+    fn classes_are_large_enough_and_cover_their_rows(
+        people in people(), k in 2usize..7, hierarchies: bool,
+    ) {
+        let k = k.min(people.len());
+        let originals = originals(&people);
+        let context = session(vec![vec![batch(&people)]], 2, 8192);
+        for request in Request::all(k, hierarchies) {
+            let rows = wait(published(&context, &request)).unwrap();
+            check_sizes(&rows, &request);
+            check_coverage(&rows, &originals, &request);
+            check_conservation(&rows, &people);
+            check_order(&rows);
+        }
+    }
+
+    #[test]
+    fn models_hold_in_every_class(people in people(), k in 2usize..5) {
+        let context = session(vec![vec![batch(&people)]], 2, 8192);
+        let all_in_one = |people: &[Person]| {
+            counts(people.iter().map(|person| person.disease))
+        };
+        for method in crate::release::METHODS {
+            for more in [", l => 2", ", alpha => 0.7", ", entropy_l => 1.5", ", l => 2, alpha => 0.8"] {
+                let request = Request { method, more, ..Request::new(k.min(people.len())) };
+                let rows = match wait(published(&context, &request)) {
+                    Ok(rows) => rows,
+                    Err(error) => {
+                        let withheld = error.strip_backtrace();
+                        prop_assert!(withheld.contains("the whole table does not satisfy"), "{}", withheld);
+                        prop_assert!(!satisfied(&all_in_one(&people), more), "{}", withheld);
+                        continue;
+                    }
+                };
+                check_sizes(&rows, &request);
+                check_conservation(&rows, &people);
+                for class in by_class(&rows).values() {
+                    let diseases: Vec<&Option<String>> = class.iter().map(|row| &row.disease).collect();
+                    prop_assert!(satisfied(&counts(diseases), more), "{}", more);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shuffled_rebatched_and_repartitioned_input_gives_the_same_release(
+        (people, order) in people().prop_flat_map(|people| {
+            let order: Vec<u32> = (0..people.len() as u32).collect();
+            (Just(people), Just(order).prop_shuffle())
+        }),
+        partitions in 1usize..5, rows_per_batch in 1usize..40, threads in 1usize..5,
+        batch_size in 1usize..50, hierarchies: bool,
+    ) {
+        let table = batch(&people);
+        let one = session(vec![vec![table.clone()]], 1, 8192);
+        let other = session(dealt(&table, &order, partitions, rows_per_batch), threads, batch_size);
+        for method in crate::release::METHODS {
+            for more in ["", ", l => 2", ", t => 0.6"] {
+                let k = 3.min(people.len());
+                let request = Request { method, hierarchies, more, ..Request::new(k) };
+                let sql = format!("SELECT * FROM {}", request.call());
+                let (one, other) = (wait(rows(&one, &sql)), wait(rows(&other, &sql)));
+                match (one, other) {
+                    (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
+                    (one, other) => {
+                        let (one, other) = (one.unwrap_err(), other.unwrap_err());
+                        prop_assert_eq!(one.strip_backtrace(), other.strip_backtrace());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_query_of_fewer_columns_sees_the_same_classes(people in people(), k in 2usize..6) {
+        let context = session(vec![vec![batch(&people)]], 2, 8192);
+        for method in crate::release::METHODS {
+            let request = Request { method, ..Request::new(k.min(people.len())) };
+            let sorted = |columns: &str, from: &str| {
+                let sql = format!("SELECT {columns} FROM {from}");
+                let mut rows = wait(rows(&context, &sql)).unwrap();
+                rows.sort();
+                rows
+            };
+            for columns in ["class_id, disease", "class_id, age, town, disease", "class_id", "zip, class_id"] {
+                let full = format!("(SELECT * FROM {}) ORDER BY id", request.call());
+                // Ordered by `id`, so that no column can be dropped from the first query.
+                prop_assert_eq!(sorted(columns, &request.call()), sorted(columns, &full));
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Making a release through SQL and reading it back row by row.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::covers::Cell;
+use crate::people::QUASI_IDENTIFIERS;
+
+pub const METHODS: [&str; 3] = ["rounded", "mondrian", "mondrian_relaxed"];
+pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
+pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
+
+/// One of every kind. The values of a `grade` node do not lie side by side.
+const HIERARCHIES: &str = "hierarchies => {
+    age: intervals(5, 10, 20), weight: intervals(2.5, 5), price: intervals(1, 10),
+    born: date_steps('month', 'year', 'decade'), seen: date_steps('day', 'month'), zip: prefixes(3, 2),
+    grade: (SELECT value, 'mod ' || (value % 4), CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END, '*'
+            FROM generate_series(0, 63))}";
+
+/// What is asked of `anonymize`, apart from the roles.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub k: usize,
+    pub method: &'static str,
+    pub split: &'static str,
+    pub ranges: &'static str,
+    pub hierarchies: bool,
+    /// More options, as in `", l => 2"`.
+    pub more: &'static str,
+}
+
+impl Request {
+    pub fn new(k: usize) -> Self {
+        let (method, split, ranges) = (METHODS[0], SPLITS[0], RANGES[0]);
+        Self { k, method, split, ranges, hierarchies: false, more: "" }
+    }
+
+    /// The same request for every method, split and kind of range.
+    pub fn all(k: usize, hierarchies: bool) -> Vec<Self> {
+        let mut all = Vec::new();
+        for method in METHODS {
+            for split in SPLITS {
+                for ranges in RANGES {
+                    all.push(Self { method, split, ranges, hierarchies, ..Self::new(k) });
+                }
+            }
+        }
+        all
+    }
+
+    /// `anonymize(people, …)`
+    pub fn call(&self) -> String {
+        let quoted = QUASI_IDENTIFIERS.map(|name| format!("'{name}'")).join(", ");
+        let hierarchies = if self.hierarchies { format!(", {HIERARCHIES}") } else { String::new() };
+        let Self { k, method, split, ranges, more, .. } = self;
+        format!(
+            "anonymize(people, k => {k}, quasi_identifiers => [{quoted}], sensitive => ['disease'],
+               keep => ['note', 'id'], method => '{method}', split => '{split}', ranges => '{ranges}',
+               class_id => true, seed => 'a secret'{hierarchies}{more})"
+        )
+    }
+}
+
+/// A session in which `people` has these partitions.
+pub fn session(
+    partitions: Vec<Vec<RecordBatch>>,
+    threads: usize,
+    batch_size: usize,
+) -> SessionContext {
+    let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_size);
+    let context = SessionContext::new_with_config(config);
+    datafusion_anonymize::register_all(&context).unwrap();
+    let schema = partitions.iter().flatten().next().unwrap().schema();
+    let table = MemTable::try_new(schema, partitions).unwrap();
+    context.register_table("people", Arc::new(table)).unwrap();
+    context
+}
+
+/// The rows of a query, every one written out.
+pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    let batches = context.sql(sql).await?.collect().await?;
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let columns = batch.columns().iter();
+        let columns: Vec<_> =
+            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let cells: Vec<String> =
+                columns.iter().map(|cells| cells.value(row).to_string()).collect();
+            rows.push(cells.join(" | "));
+        }
+    }
+    Ok(rows)
+}
+
+/// A published row: the cells of the quasi-identifiers, and what is published as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Published {
+    pub class: u64,
+    pub id: usize,
+    pub disease: Option<String>,
+    pub note: i64,
+    pub cells: Vec<Cell>,
+}
+
+/// The whole release, in the order in which it leaves.
+pub async fn published(context: &SessionContext, request: &Request) -> Result<Vec<Published>> {
+    let sql = format!("SELECT * FROM {}", request.call());
+    let batches = context.sql(&sql).await?.collect().await?;
+    Ok(batches.iter().flat_map(published_batch).collect())
+}
+
+fn published_batch(batch: &RecordBatch) -> Vec<Published> {
+    let column = |name: &str| batch.column_by_name(name).unwrap();
+    let (class, id) = (column("class_id").as_primitive::<UInt64Type>(), column("id"));
+    let id = id.as_primitive::<Int64Type>();
+    let note = cast(column("note"), &DataType::Int64).unwrap();
+    let note = note.as_primitive::<Int64Type>();
+    let disease = column("disease").as_string::<i32>();
+    let cells: Vec<Vec<Cell>> =
+        QUASI_IDENTIFIERS.iter().map(|name| column_cells(column(name))).collect();
+    let row = |row: usize| Published {
+        class: class.value(row),
+        id: id.value(row) as usize,
+        disease: (!disease.is_null(row)).then(|| disease.value(row).to_owned()),
+        note: note.value(row),
+        cells: cells.iter().map(|column| column[row].clone()).collect(),
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn column_cells(column: &ArrayRef) -> Vec<Cell> {
+    let cell = |row: usize| {
+        if column.is_null(row) {
+            return Cell::Missing;
+        }
+        match column.data_type() {
+            DataType::Dictionary(..) => {
+                let texts = cast(column, &DataType::Utf8).unwrap();
+                Cell::Label(texts.as_string::<i32>().value(row).to_owned())
+            }
+            DataType::Struct(_) => {
+                let bounds = column.as_struct();
+                let end = |name| numbers(bounds.column_by_name(name).unwrap())[row];
+                Cell::Bounds(end("lower").unwrap(), end("upper").unwrap())
+            }
+            _ => Cell::Mean(numbers(column)[row].unwrap()),
+        }
+    };
+    (0..column.len()).map(cell).collect()
+}
+
+/// Numbers, days or seconds.
+fn numbers(column: &ArrayRef) -> Vec<Option<f64>> {
+    let integers = match column.data_type() {
+        DataType::Date32 => cast(column, &DataType::Int32).unwrap(),
+        DataType::Timestamp(..) => cast(column, &DataType::Int64).unwrap(),
+        _ => Arc::clone(column),
+    };
+    let unit = if matches!(column.data_type(), DataType::Timestamp(..)) { 1e6 } else { 1.0 };
+    let numbers = cast(&integers, &DataType::Float64).unwrap();
+    numbers.as_primitive::<Float64Type>().iter().map(|number| Some(number? / unit)).collect()
+}
