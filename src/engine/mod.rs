@@ -5,6 +5,7 @@ mod builder;
 mod census;
 mod config;
 mod exec;
+mod hierarchies;
 mod logical;
 mod options;
 mod physical;

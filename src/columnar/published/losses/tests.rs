@@ -9,12 +9,12 @@ use crate::hierarchy::{DateStep, LabelTable};
 
 fn losses(
     values: impl Array + 'static,
-    hierarchy: Option<ResolvedHierarchy>,
+    hierarchy: Option<&ResolvedHierarchy>,
 ) -> Result<CellLosses> {
     let mut originals = Originals::new("column", values.data_type());
     let rows = vec![1; values.len()];
     originals.add(&(Arc::new(values) as ArrayRef), &rows)?;
-    originals.into_losses(hierarchy.as_ref())
+    originals.into_losses(hierarchy)
 }
 
 fn texts(values: &[&str]) -> StringArray {
@@ -107,14 +107,14 @@ fn a_hierarchy_says_what_its_nodes_lose() -> Result<()> {
     // Five leaves, of which the column holds three.
     let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\ne;y;*\n")?;
     let table = ResolvedHierarchy::Labels(Arc::new(table));
-    let nodes = losses(texts(&["a", "b", "c"]), Some(table))?;
+    let nodes = losses(texts(&["a", "b", "c"]), Some(&table))?;
     assert_eq!(nodes.label("x"), Some(0.25));
     assert_eq!(nodes.label("y"), Some(0.5));
     assert_eq!(nodes.label("c"), Some(0.0));
     assert_eq!(nodes.label("*"), Some(1.0));
     assert_eq!(nodes.label("z"), None);
     let zips = ResolvedHierarchy::Prefixes(vec![4, 2]);
-    let zips = losses(texts(&["02138", "02139", "02201"]), Some(zips))?;
+    let zips = losses(texts(&["02138", "02139", "02201"]), Some(&zips))?;
     assert_eq!(zips.label("0213*"), Some(0.5));
     assert_eq!(zips.label("02***"), Some(1.0));
     Ok(())
@@ -123,7 +123,7 @@ fn a_hierarchy_says_what_its_nodes_lose() -> Result<()> {
 #[test]
 fn intervals_are_measured_by_label_and_by_bounds() -> Result<()> {
     let steps = ResolvedHierarchy::Intervals(vec!["5".into(), "10".into()]);
-    let ages = losses(Int64Array::from(vec![18, 21, 24, 58]), Some(steps))?;
+    let ages = losses(Int64Array::from(vec![18, 21, 24, 58]), Some(&steps))?;
     assert_eq!(ages.label("[20-24]"), Some(0.1));
     assert_eq!(ages.label("[20-29]"), Some(0.225));
     let ends = |ends: &[Option<i64>]| Arc::new(Int64Array::from(ends.to_vec())) as ArrayRef;
@@ -137,7 +137,7 @@ fn intervals_are_measured_by_label_and_by_bounds() -> Result<()> {
 fn calendar_steps_are_measured_by_label_and_by_bounds() -> Result<()> {
     let steps = ResolvedHierarchy::Dates(vec![DateStep::Month, DateStep::Year]);
     let days = dates(&["2020-01-03", "2020-01-29", "2021-06-01", "2023-01-01"]);
-    let column = losses(days, Some(steps))?;
+    let column = losses(days, Some(&steps))?;
     let days_between = f64::from(Date32Type::parse("2023-01-01").unwrap_or(0))
         - f64::from(Date32Type::parse("2020-01-03").unwrap_or(0));
     let month = 730.5 / 24.0 / days_between;
