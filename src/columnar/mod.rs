@@ -5,23 +5,32 @@
 //! 1. [`Reader`] takes batches as they come, turns the quasi-identifiers into provisional codes and
 //!    keeps the published columns as they are;
 //! 2. [`CodedTable`] merges the readers, orders every domain and writes the rows of final codes;
-//! 3. [`Publisher`] turns classes back into batches.
+//! 3. [`Publisher`] turns classes back into batches;
+//! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod domain;
 mod intern;
 mod kind;
 mod publish;
+mod published;
 mod qi_column;
+mod ranks;
 mod read;
 mod row_hash;
+mod runs;
 mod table;
 mod values;
 
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use publish::{OutputColumn, Publisher};
+pub use published::{
+    CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
+};
 pub use qi_column::Ranges;
+pub use ranks::Ranks;
 pub use read::{Chunk, Layout, Reader};
+pub use runs::Runs;
 pub use table::{CodedTable, Payload};
 
 use arrow::error::ArrowError;

@@ -229,7 +229,11 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
 }
 
 /// Removes a predicate without columns that was pushed onto an input, and remembers it.
-fn take_back_filter(new: LogicalPlan, old: &LogicalPlan, filters: &mut Vec<Expr>) -> LogicalPlan {
+pub(super) fn take_back_filter(
+    new: LogicalPlan,
+    old: &LogicalPlan,
+    filters: &mut Vec<Expr>,
+) -> LogicalPlan {
     match new {
         LogicalPlan::Filter(filter)
             if filter.predicate.column_refs().is_empty() && filter.input.as_ref() == old =>

@@ -5,11 +5,13 @@ mod builder;
 mod census;
 mod config;
 mod exec;
+mod hierarchies;
 mod limit_order;
 mod logical;
 mod options;
 mod physical;
 mod planner;
+mod reports;
 mod session;
 mod spec;
 
@@ -20,6 +22,7 @@ pub use logical::AnonymizeNode;
 pub use options::Hierarchy;
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
+pub use reports::{ReportExec, ReportNode};
 pub use session::{register_all, register_sql};
 pub use spec::{Method, Models, Spec};
 

@@ -131,7 +131,7 @@ impl Options {
         }
     }
 
-    fn checked_models(&self) -> Result<Models> {
+    pub(super) fn checked_models(&self) -> Result<Models> {
         let l = match self.l {
             Some(l) if l < 2 => {
                 return Err(Error::invalid(format!(
@@ -181,7 +181,7 @@ impl Options {
         Ok(Roles { quasi_identifiers, sensitive, keep, privacy_unit })
     }
 
-    fn with_hierarchies(
+    pub(super) fn with_hierarchies(
         self,
         quasi_identifiers: &[Column],
         input: &DFSchema,
@@ -306,13 +306,13 @@ struct Roles {
 }
 
 /// Which role every input column has been given so far.
-struct Assignment<'a> {
+pub(super) struct Assignment<'a> {
     input: &'a DFSchema,
     roles: HashMap<Column, &'static str>,
 }
 
 impl<'a> Assignment<'a> {
-    fn new(input: &'a DFSchema) -> Result<Self> {
+    pub(super) fn new(input: &'a DFSchema) -> Result<Self> {
         let mut seen = std::collections::HashSet::new();
         match input.fields().iter().find(|field| !seen.insert(field.name())) {
             Some(field) => Err(Error::invalid(format!(
@@ -323,7 +323,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    fn assign(&mut self, role: &'static str, names: &[String]) -> Result<Vec<Column>> {
+    pub(super) fn assign(&mut self, role: &'static str, names: &[String]) -> Result<Vec<Column>> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
             let column = find_column(self.input, role, name)?;

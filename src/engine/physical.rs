@@ -8,13 +8,14 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::exec::AnonymizeExec;
 use super::logical::AnonymizeNode;
+use super::reports::{ReportExec, ReportNode};
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]
@@ -31,25 +32,37 @@ impl ExtensionPlanner for AnonymizeExtensionPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(node) = node.as_any().downcast_ref::<AnonymizeNode>() else {
-            return Ok(None);
-        };
-        let mut inputs = physical_inputs.iter().map(Arc::clone);
-        let Some(input) = inputs.next() else { return Ok(None) };
-        let exec = AnonymizeExec::try_new(
-            Arc::clone(&node.spec),
-            node.binding()?,
-            input,
-            inputs.collect(),
-        )?;
-        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(exec);
-        for filter in &node.filters {
-            let schema = UserDefinedLogicalNode::schema(node);
-            let predicate = planner.create_physical_expr(filter, schema, session, context)?;
+        let Some((mut plan, filters)) = operator(node, physical_inputs)? else { return Ok(None) };
+        for filter in filters {
+            let predicate =
+                planner.create_physical_expr(filter, node.schema(), session, context)?;
             plan = Arc::new(FilterExec::try_new(predicate, plan)?);
         }
         Ok(Some(plan))
     }
+}
+
+/// An operator, and the predicates that belong above it.
+type Operator<'a> = (Arc<dyn ExecutionPlan>, &'a [Expr]);
+
+/// The operator of a node, `None` if the node is not ours.
+fn operator<'a>(
+    node: &'a dyn UserDefinedLogicalNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+) -> Result<Option<Operator<'a>>> {
+    if let Some(node) = node.as_any().downcast_ref::<ReportNode>() {
+        let exec = ReportExec::new(Arc::clone(&node.report), inputs.to_vec());
+        return Ok(Some((Arc::new(exec), &node.filters)));
+    }
+    let Some(node) = node.as_any().downcast_ref::<AnonymizeNode>() else { return Ok(None) };
+    let Some((input, hierarchies)) = inputs.split_first() else { return Ok(None) };
+    let exec = AnonymizeExec::try_new(
+        Arc::clone(&node.spec),
+        node.binding()?,
+        Arc::clone(input),
+        hierarchies.to_vec(),
+    )?;
+    Ok(Some((Arc::new(exec), &node.filters)))
 }
 
 /// A query planner that knows the operators of this crate and leaves all other plans to the one that
@@ -86,7 +99,8 @@ fn holds_our_nodes(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
         if let LogicalPlan::Extension(extension) = plan
-            && extension.node.as_any().is::<AnonymizeNode>()
+            && (extension.node.as_any().is::<AnonymizeNode>()
+                || extension.node.as_any().is::<ReportNode>())
         {
             found = true;
             return Ok(TreeNodeRecursion::Stop);

@@ -20,6 +20,7 @@ use super::arguments::{Arguments, fold, positional, text_value};
 use super::builder::plan_anonymize;
 use super::census::{CensusOptions, hierarchy_columns, sample_census, sample_hierarchy};
 use super::options::{Hierarchy, Options};
+use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
 use crate::model::Seed;
 
@@ -61,6 +62,8 @@ impl RelationPlanner for AnonymizeRelationPlanner {
         let args = args.args.clone();
         let plan = match name.to_string().to_lowercase().as_str() {
             "anonymize" => self.anonymize(args, context)?,
+            "privacy_report" => privacy_report(self, args, context)?,
+            "utility_report" => utility_report(self, args, context)?,
             "sample_census" => sample_census_plan(args, context)?,
             "sample_hierarchy" => sample_hierarchy_plan(args, context)?,
             _ => return Ok(RelationPlanning::Original(Box::new(relation))),

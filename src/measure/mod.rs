@@ -1,5 +1,43 @@
-//! Measures of a release, from its classes.
+//! Measures of a release: from its classes, or from counts of what was published.
 
 mod loss;
+mod risk;
+mod utility;
 
 pub use loss::loss;
+pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
+pub use utility::Utility;
+
+/// One line of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    /// What was measured.
+    pub name: &'static str,
+    /// Index of the column that was measured, `None` for the whole table.
+    pub column: Option<usize>,
+    /// What was found, `None` where nothing can be said.
+    pub value: Option<f64>,
+    /// What was asked for.
+    pub target: Option<f64>,
+    /// Whether the value meets the target, `None` without a target.
+    pub holds: Option<bool>,
+}
+
+impl Measure {
+    /// A measure of the whole table, without a target.
+    pub fn of_table(name: &'static str, value: Option<f64>) -> Self {
+        Self { name, column: None, value, target: None, holds: None }
+    }
+
+    /// The same measure of one column.
+    pub fn of_column(self, column: usize) -> Self {
+        Self { column: Some(column), ..self }
+    }
+
+    /// The same measure against a target. A value that is not known does not meet it: an empty
+    /// release must not pass for a safe one.
+    pub fn against(self, target: Option<f64>, holds: bool) -> Self {
+        let holds = target.map(|_| holds && self.value.is_some());
+        Self { target, holds, ..self }
+    }
+}

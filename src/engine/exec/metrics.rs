@@ -67,7 +67,7 @@ impl Share {
         self.0.store(share.to_bits(), Ordering::Relaxed);
     }
 
-    fn get(&self) -> f64 {
+    pub(super) fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
 }

@@ -15,7 +15,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricValue, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
@@ -246,6 +246,17 @@ impl ExecutionPlan for AnonymizeExec {
 }
 
 impl AnonymizeExec {
+    /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
+    pub fn loss(&self) -> Option<f64> {
+        let metrics = self.metrics.clone_inner();
+        metrics.iter().find_map(|metric| match metric.value() {
+            MetricValue::Custom { value, .. } => {
+                value.as_any().downcast_ref::<metrics::Share>().map(metrics::Share::get)
+            }
+            _ => None,
+        })
+    }
+
     fn input_partitions(&self) -> usize {
         self.input.output_partitioning().partition_count()
     }

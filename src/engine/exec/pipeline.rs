@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
-use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::object_store::ObjectStoreExt;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -20,8 +18,9 @@ use super::AnonymizeExec;
 use super::metrics::ReleaseMetrics;
 use crate::columnar::{CodedTable, Layout, OutputColumn, Publisher, Reader, ResolvedHierarchy};
 use crate::engine::execution_error;
-use crate::engine::spec::{HierarchySource, Spec};
-use crate::hierarchy::{Axis, LabelTable};
+use crate::engine::hierarchies::resolve;
+use crate::engine::spec::Spec;
+use crate::hierarchy::Axis;
 use crate::measure::loss;
 use crate::method::partition::{Job, partition};
 use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
@@ -123,7 +122,8 @@ impl Release {
 
     /// Everything up to the first row: read, encode, partition, verify.
     async fn prepare(self) -> Result<BatchStream> {
-        let hierarchies = self.resolve_hierarchies().await?;
+        let hierarchies =
+            resolve(&self.spec.quasi_identifiers, &self.hierarchies, &self.context).await?;
         let (readers, payload_memory) = self.read().await?;
         let table_memory = self.reservation("codes");
         let threads = self.threads();
@@ -299,78 +299,6 @@ impl Release {
         });
         Box::pin(limited)
     }
-
-    async fn resolve_hierarchies(&self) -> Result<Vec<Option<ResolvedHierarchy>>> {
-        let mut resolved = Vec::with_capacity(self.spec.quasi_identifiers.len());
-        for quasi_identifier in &self.spec.quasi_identifiers {
-            let name = &quasi_identifier.column.name;
-            resolved.push(match &quasi_identifier.hierarchy {
-                None => None,
-                Some(HierarchySource::Intervals(steps)) => {
-                    Some(ResolvedHierarchy::Intervals(steps.clone()))
-                }
-                Some(HierarchySource::Prefixes(kept)) => {
-                    Some(ResolvedHierarchy::Prefixes(kept.clone()))
-                }
-                Some(HierarchySource::Dates(steps)) => {
-                    Some(ResolvedHierarchy::Dates(steps.clone()))
-                }
-                Some(HierarchySource::File(path)) => {
-                    Some(labels(self.read_file(path, name).await?, name)?)
-                }
-                Some(HierarchySource::Table(number)) => {
-                    Some(labels(self.read_table(*number).await?, name)?)
-                }
-            });
-        }
-        Ok(resolved)
-    }
-
-    async fn read_file(&self, path: &str, column: &str) -> Result<Vec<(usize, Vec<String>)>> {
-        let unreadable = |why: &dyn std::fmt::Display| {
-            exec_datafusion_err!(
-                "hierarchy of column '{column}': cannot read the file '{path}': {why}"
-            )
-        };
-        let url =
-            ListingTableUrl::parse(path).map_err(|error| unreadable(&error.strip_backtrace()))?;
-        let unknown_store = |_| unreadable(&"no object store is registered for this location");
-        let store = self.context.runtime_env().object_store(&url).map_err(unknown_store)?;
-        let file = store.get(url.prefix()).await.map_err(|error| unreadable(&error))?;
-        let bytes = file.bytes().await.map_err(|error| unreadable(&error))?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(&"it is not UTF-8 text"))?;
-        LabelTable::read_rows(text).map_err(|error| unreadable(&error))
-    }
-
-    async fn read_table(&self, number: usize) -> Result<Vec<(usize, Vec<String>)>> {
-        let Some(table) = self.hierarchies.get(number) else {
-            return exec_err!("a hierarchy table is missing from the plan");
-        };
-        let mut rows = Vec::new();
-        let mut batches = table.execute(0, Arc::clone(&self.context))?;
-        while let Some(batch) = batches.next().await {
-            let batch = batch?;
-            for row in 0..batch.num_rows() {
-                // Columns of the node's own projection: always Utf8. NULL is an empty label.
-                let label = |column: &Arc<dyn datafusion::arrow::array::Array>| {
-                    // What lies under a NULL is arbitrary, for example the value of a NULLIF.
-                    if column.is_null(row) {
-                        return String::new();
-                    }
-                    column.as_string::<i32>().value(row).to_owned()
-                };
-                rows.push((rows.len() + 1, batch.columns().iter().map(label).collect()));
-            }
-        }
-        Ok(rows)
-    }
-}
-
-fn labels(rows: Vec<(usize, Vec<String>)>, column: &str) -> Result<ResolvedHierarchy> {
-    let table = LabelTable::from_rows(rows);
-    let table =
-        table.map_err(|error| exec_datafusion_err!("hierarchy of column '{column}': {error}"))?;
-    Ok(ResolvedHierarchy::Labels(Arc::new(table)))
 }
 
 async fn read_partition(

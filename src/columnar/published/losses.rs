@@ -1,0 +1,275 @@
+//! The loss of a published cell, from its text or bounds and the original column's values.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+use foldhash::fast::FixedState;
+use hashbrown::{HashMap, HashTable};
+
+use super::super::domain::{Domain, ResolvedHierarchy};
+use super::super::intern::Interner;
+use super::super::kernel_failed;
+use super::super::kind::Kind;
+use super::super::values::{as_integers, positions, write};
+use crate::error::Result;
+use crate::hierarchy::{Shape, TOP};
+
+// The hash only finds places in a table.
+const STATE: FixedState = FixedState::with_seed(0);
+
+/// Collects the distinct values of an original column.
+#[derive(Debug)]
+pub struct Originals {
+    name: String,
+    data_type: DataType,
+    interner: Interner,
+    rows: u64,
+    missing: u64,
+}
+
+impl Originals {
+    /// A column of which nothing was seen yet.
+    pub fn new(name: &str, data_type: &DataType) -> Self {
+        Self {
+            name: name.to_owned(),
+            data_type: data_type.clone(),
+            interner: Interner::new(name, data_type),
+            rows: 0,
+            missing: 0,
+        }
+    }
+
+    /// Takes in distinct values, each with the number of its rows.
+    pub fn add(&mut self, values: &ArrayRef, rows: &[i64]) -> Result<()> {
+        self.interner.intern(values, &mut Vec::with_capacity(values.len()))?;
+        let nulls = values.logical_nulls();
+        for (at, rows) in rows.iter().enumerate() {
+            let rows = u64::try_from(*rows).unwrap_or(0);
+            self.rows += rows;
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+                self.missing += rows;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows seen.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes held, roughly.
+    pub fn memory(&self) -> usize {
+        self.interner.memory()
+    }
+
+    /// What generalizing these values loses, by the same hierarchy code that generalizes them.
+    pub fn into_losses(self, hierarchy: Option<&ResolvedHierarchy>) -> Result<CellLosses> {
+        let (domain, _) = Domain::new((&self.name, &self.data_type), &[&self.interner], hierarchy)?;
+        CellLosses::new(domain, self.missing)
+    }
+}
+
+/// What each cell of a published column lost, from 0 (unchanged) to 1 (nothing left).
+///
+/// A text is read as the first of these that it can be:
+///
+/// 1. `*`: everything is lost;
+/// 2. a value of the original: nothing is lost, even if a node, a set or a range is written alike;
+/// 3. a node of the hierarchy: what the hierarchy says, the most if several nodes have the label;
+/// 4. numbers, dates and times: `[low-high]`, its width over the width of the original, or a single
+///    value, which loses nothing;
+/// 5. strings: `{a, b}`, the values it lists. A value may hold `, ` itself: where a text can be read
+///    in several ways, the one with the most values counts.
+#[derive(Debug)]
+pub struct CellLosses {
+    domain: Domain,
+    missing: u64,
+    /// Finds a value by how it is written.
+    by_text: HashTable<u32>,
+    /// The largest loss of the nodes with a label.
+    nodes: HashMap<String, f64, FixedState>,
+    /// Positions of the values on their line; empty for values without one.
+    line: Vec<f64>,
+    /// Largest minus smallest position.
+    width: f64,
+    /// The most parts that `, ` cuts a single value into.
+    parts: usize,
+}
+
+impl CellLosses {
+    fn new(domain: Domain, missing: u64) -> Result<Self> {
+        let line = match domain.kind.has_ranges() {
+            true => positions(&domain.values, &domain.name)?,
+            false => Vec::new(),
+        };
+        let largest = line.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let smallest = line.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut by_text = HashTable::with_capacity(domain.written.len());
+        let hash = |at: &u32| STATE.hash_one(domain.written.value(*at as usize));
+        for at in 0..domain.written.len() as u32 {
+            by_text.insert_unique(hash(&at), at, hash);
+        }
+        let parts = match domain.kind {
+            Kind::Text => {
+                let parts = |value: &str| value.matches(", ").count() + 1;
+                domain.written.iter().flatten().map(parts).max().unwrap_or(1)
+            }
+            _ => 1,
+        };
+        let nodes = node_losses(&domain.axis.shape);
+        let width = (largest - smallest).max(0.0);
+        Ok(Self { domain, missing, by_text, nodes, line, width, parts })
+    }
+
+    /// The column's name.
+    pub fn name(&self) -> &str {
+        &self.domain.name
+    }
+
+    /// Missing cells of the original.
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// Bytes held, roughly.
+    pub fn memory(&self) -> usize {
+        let nodes: usize = self.nodes.keys().map(|label| label.len() + 40).sum();
+        self.domain.values.get_array_memory_size()
+            + self.domain.written.get_array_memory_size()
+            + self.by_text.capacity() * 5
+            + self.line.capacity() * size_of::<f64>()
+            + nodes
+    }
+
+    /// The loss of a cell by its text, `None` if it cannot be understood.
+    pub fn label(&self, label: &str) -> Option<f64> {
+        if label == TOP {
+            return Some(1.0);
+        }
+        if self.find(label).is_some() {
+            return Some(0.0);
+        }
+        if let Some(loss) = self.nodes.get(label) {
+            return Some(*loss);
+        }
+        match self.domain.kind {
+            Kind::Text => self.set(label),
+            Kind::Boolean => None,
+            _ => self.range(label).or_else(|| self.parse(&[label]).pop().flatten().map(|_| 0.0)),
+        }
+    }
+
+    /// The losses of cells by their bounds, `None` for cells without.
+    pub fn bounds(&self, lower: &ArrayRef, upper: &ArrayRef) -> Result<Vec<Option<f64>>> {
+        let name = self.name();
+        let (low, high) = (positions(lower, name)?, positions(upper, name)?);
+        let (low_text, high_text) = (write(lower, name)?, write(upper, name)?);
+        let loss = |at: usize| {
+            if lower.is_null(at) || upper.is_null(at) {
+                return None;
+            }
+            let ends = (low_text.value(at), high_text.value(at));
+            Some(if ends.0 == ends.1 {
+                0.0
+            } else {
+                self.node_loss(ends).unwrap_or_else(|| self.share(low[at], high[at]))
+            })
+        };
+        Ok((0..lower.len()).map(loss).collect())
+    }
+
+    /// Position of a value in code order.
+    fn find(&self, text: &str) -> Option<u32> {
+        let is_it = |at: &u32| self.domain.written.value(*at as usize) == text;
+        self.by_text.find(STATE.hash_one(text), is_it).copied()
+    }
+
+    /// The loss of the hierarchy node over two values. Nodes without ends of their own, such as
+    /// calendar months, are published by their smallest and largest value.
+    fn node_loss(&self, ends: (&str, &str)) -> Option<f64> {
+        let Shape::Tree(tree) = &self.domain.axis.shape else { return None };
+        let shift = u32::from(self.domain.axis.missing);
+        let (one, other) = (self.find(ends.0)? + shift, self.find(ends.1)? + shift);
+        Some(tree.loss(tree.ancestor(one.min(other), one.max(other))))
+    }
+
+    fn share(&self, low: f64, high: f64) -> f64 {
+        if self.width > 0.0 { ((high - low) / self.width).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// `[low-high]`. Both ends may hold a `-` of their own: negative numbers, dates.
+    fn range(&self, label: &str) -> Option<f64> {
+        let inner = label.strip_prefix('[')?.strip_suffix(']')?;
+        let ends: Vec<(&str, &str)> =
+            inner.match_indices('-').map(|(at, _)| (&inner[..at], &inner[at + 1..])).collect();
+        let position = |text: &str| Some(self.line[self.find(text)? as usize]);
+        let known = |(low, high): &(&str, &str)| Some((position(low)?, position(high)?));
+        let in_order = |(low, high): &(f64, f64)| low <= high;
+        let found = ends.iter().filter_map(known).find(in_order).or_else(|| {
+            // Ends of aligned intervals need not be values of the column.
+            let (low, high): (Vec<&str>, Vec<&str>) = ends.into_iter().unzip();
+            let pairs = self.parse(&low).into_iter().zip(self.parse(&high));
+            pairs.filter_map(|(low, high)| Some((low?, high?))).find(in_order)
+        });
+        found.map(|(low, high)| self.share(low, high))
+    }
+
+    /// Texts as positions on the line, `None` where a text is no value of the column's type.
+    fn parse(&self, texts: &[&str]) -> Vec<Option<f64>> {
+        let array: ArrayRef = Arc::new(texts.iter().map(Some).collect::<StringArray>());
+        let parsed = cast(&array, self.domain.values.data_type())
+            .map_err(kernel_failed(self.name()))
+            .and_then(|values| as_integers(&values, self.name()))
+            .and_then(|values| {
+                cast(&values, &DataType::Float64).map_err(kernel_failed(self.name()))
+            });
+        match parsed {
+            Ok(numbers) => {
+                let numbers = numbers.as_primitive::<Float64Type>().iter();
+                numbers.map(|number| number.filter(|number| number.is_finite())).collect()
+            }
+            // Some types are written but never read, durations for example.
+            Err(_) => vec![None; texts.len()],
+        }
+    }
+
+    /// `{a, b}`: the largest number of values that the text can list.
+    fn set(&self, label: &str) -> Option<f64> {
+        let inner = label.strip_prefix('{')?.strip_suffix('}')?;
+        let mut starts: Vec<usize> = vec![0];
+        starts.extend(inner.match_indices(", ").map(|(at, separator)| at + separator.len()));
+        // most[n]: how many values the first n parts are, if they are whole values.
+        let mut most: Vec<Option<usize>> = vec![Some(0)];
+        for end in 1..=starts.len() {
+            let to = starts.get(end).map_or(inner.len(), |next| next - ", ".len());
+            let ending_here = (end.saturating_sub(self.parts)..end).filter_map(|start| {
+                let values = most[start]?;
+                self.find(&inner[starts[start]..to]).map(|_| values + 1)
+            });
+            let best = ending_here.max();
+            most.push(best);
+        }
+        let values = most.last().copied().flatten()?;
+        let all = self.domain.written.len();
+        (values >= 2).then(|| ((values - 1) as f64 / all.saturating_sub(1).max(1) as f64).min(1.0))
+    }
+}
+
+fn node_losses(shape: &Shape) -> HashMap<String, f64, FixedState> {
+    let mut losses = HashMap::with_hasher(STATE);
+    let Shape::Tree(tree) = shape else { return losses };
+    for node in tree.codes()..tree.nodes() {
+        if let Some(label) = tree.label(node) {
+            let loss = losses.entry(label.to_owned()).or_insert(0.0);
+            *loss = tree.loss(node).max(*loss);
+        }
+    }
+    losses
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! Published quasi-identifiers, read back: what each cell lost, told from what it says.
+
+mod losses;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Fields};
+
+pub use losses::{CellLosses, Originals};
+
+use super::kind::{Kind, plain_type};
+use crate::error::{Error, Result};
+
+/// How a quasi-identifier was published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum PublishedForm {
+    /// Text: values, ranges, sets, hierarchy nodes, `*`.
+    Labels,
+    /// A struct of `lower` and `upper`.
+    Bounds,
+    /// Means, which do not tell what they stand for.
+    Means,
+}
+
+impl PublishedForm {
+    /// The form that a published type must have, given the original's.
+    ///
+    /// Whole numbers in place of whole numbers are taken for values: means of them would be
+    /// fractions. Fractions, dates and times without a range may be either and count as means.
+    pub fn of(original: &DataType, published: &DataType, column: &str) -> Result<Self> {
+        let kind = Kind::of(original, column)?;
+        let published = plain_type(published);
+        let published_kind = Kind::of(&published, column);
+        match (&published, published_kind) {
+            (DataType::Struct(fields), _) if kind.has_ranges() && is_bounds(fields) => {
+                Ok(Self::Bounds)
+            }
+            (_, Ok(Kind::Text)) => Ok(Self::Labels),
+            (_, Ok(_)) if kind == Kind::Text => Ok(Self::Labels),
+            (_, Ok(Kind::Boolean)) if kind == Kind::Boolean => Ok(Self::Labels),
+            (_, Ok(Kind::Integer))
+                if kind == Kind::Integer
+                    && (published.is_integer() || published == plain_type(original)) =>
+            {
+                Ok(Self::Labels)
+            }
+            (_, Ok(other)) if kind.has_ranges() && other.has_ranges() => Ok(Self::Means),
+            _ => Err(Error::invalid(format!(
+                "column '{column}' is of type {original} in the original and of type {published} in \
+                 the published table, which is no way to publish it: name the table that was \
+                 published, or cast the column to a string"
+            ))),
+        }
+    }
+
+    /// The type in which the published values are compared with the original's.
+    pub fn compared_type(self, original: &DataType, published: &DataType) -> DataType {
+        match self {
+            Self::Labels => DataType::Utf8View,
+            Self::Bounds => plain_type(original),
+            Self::Means => plain_type(published),
+        }
+    }
+}
+
+/// Whether a struct has the two ends of a range.
+pub fn is_bounds(fields: &Fields) -> bool {
+    let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    names == ["lower", "upper"]
+}
+
+/// The type in which values are grouped: encodings removed, text as views, which are cheap to hash.
+pub fn grouped_type(data_type: &DataType) -> DataType {
+    match plain_type(data_type) {
+        DataType::Utf8 => DataType::Utf8View,
+        other => other,
+    }
+}
+
+/// Whether nearer values of this type are more alike.
+pub fn is_ordered(data_type: &DataType) -> bool {
+    Kind::of(data_type, "").is_ok_and(Kind::has_ranges)
+}
+
+/// Adds up the loss of a published quasi-identifier.
+///
+/// A missing cell that is published as missing loses nothing. Bounds have one NULL for both a
+/// missing cell and `*`: as many of them as the original has missing cells count as unchanged, the
+/// others as `*`. That is the least the release can have lost.
+#[derive(Debug)]
+pub struct PublishedColumn {
+    losses: CellLosses,
+    form: PublishedForm,
+    lost: f64,
+    nulls: u64,
+    /// Distinct labels that are nothing the original's values could become.
+    unknown: usize,
+}
+
+impl PublishedColumn {
+    /// A column of which no cell was seen yet.
+    pub fn new(losses: CellLosses, form: PublishedForm) -> Self {
+        Self { losses, form, lost: 0.0, nulls: 0, unknown: 0 }
+    }
+
+    /// Takes in distinct published values, each with the number of its rows. Bounds come as two
+    /// columns.
+    pub fn add(&mut self, values: &[ArrayRef], rows: &[i64]) -> Result<()> {
+        match (self.form, values) {
+            (PublishedForm::Labels, [labels]) => {
+                self.add_labels(labels, rows);
+                Ok(())
+            }
+            (PublishedForm::Bounds, [lower, upper]) => self.add_bounds(lower, upper, rows),
+            (PublishedForm::Means, _) => Ok(()),
+            _ => Err(Error::bug("a published column has the wrong number of parts")),
+        }
+    }
+
+    fn add_labels(&mut self, labels: &ArrayRef, rows: &[i64]) {
+        for (label, rows) in labels.as_string_view().iter().zip(rows) {
+            match label.map(|label| self.losses.label(label)) {
+                Some(Some(loss)) => self.lost += loss * *rows as f64,
+                Some(None) => self.unknown += 1,
+                None => {}
+            }
+        }
+    }
+
+    fn add_bounds(&mut self, lower: &ArrayRef, upper: &ArrayRef, rows: &[i64]) -> Result<()> {
+        for (loss, rows) in self.losses.bounds(lower, upper)?.into_iter().zip(rows) {
+            match loss {
+                Some(loss) => self.lost += loss * *rows as f64,
+                None => self.nulls += u64::try_from(*rows).unwrap_or(0),
+            }
+        }
+        Ok(())
+    }
+
+    /// The loss summed over all cells, `None` where the form does not tell it.
+    pub fn lost(&self) -> Result<Option<f64>> {
+        if self.unknown > 0 {
+            let (name, unknown) = (self.losses.name(), self.unknown);
+            return Err(Error::invalid(format!(
+                "column '{name}': {unknown} distinct published labels are no value, range, set or \
+                 hierarchy node of the original column: name the original of this release and the \
+                 hierarchies it was made with, as in hierarchies => {{{name}: …}}"
+            )));
+        }
+        let hidden = self.nulls.saturating_sub(self.losses.missing());
+        Ok((self.form != PublishedForm::Means).then_some(self.lost + hidden as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, StringViewArray};
+
+    use super::*;
+
+    fn ages(missing: i64) -> Result<CellLosses> {
+        let mut originals = Originals::new("age", &DataType::Int64);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(20), Some(60)]));
+        originals.add(&values, &[missing, 1, 1])?;
+        originals.into_losses(None)
+    }
+
+    #[test]
+    fn the_types_tell_the_form() {
+        use DataType::{Boolean, Date32, Float64, Int32, Int64, Utf8};
+        let bounds = DataType::Struct(
+            ["lower", "upper"]
+                .map(|name| arrow::datatypes::Field::new(name, Int64, true))
+                .to_vec()
+                .into(),
+        );
+        let dictionary = DataType::Dictionary(Box::new(Int32), Box::new(Utf8));
+        let form = |original: &DataType, published: &DataType| {
+            PublishedForm::of(original, published, "column").ok()
+        };
+        assert_eq!(form(&Int64, &dictionary), Some(PublishedForm::Labels));
+        assert_eq!(form(&Int64, &bounds), Some(PublishedForm::Bounds));
+        assert_eq!(form(&Int64, &Float64), Some(PublishedForm::Means));
+        assert_eq!(form(&Int64, &Int32), Some(PublishedForm::Labels));
+        assert_eq!(form(&Date32, &Date32), Some(PublishedForm::Means));
+        assert_eq!(form(&Boolean, &Boolean), Some(PublishedForm::Labels));
+        assert_eq!(form(&Utf8, &Int64), Some(PublishedForm::Labels));
+        assert_eq!(form(&Utf8, &bounds), None);
+        assert_eq!(form(&Boolean, &Float64), None);
+    }
+
+    #[test]
+    fn null_bounds_beyond_the_missing_cells_are_stars() -> Result<()> {
+        let ends: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(20)]));
+        for (missing, lost) in [(5, 0.0), (4, 0.0), (1, 3.0), (0, 4.0)] {
+            let mut column = PublishedColumn::new(ages(missing)?, PublishedForm::Bounds);
+            column.add(&[Arc::clone(&ends), Arc::clone(&ends)], &[4, 2])?;
+            assert_eq!(column.lost()?, Some(lost), "{missing}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn labels_nobody_understands_are_counted_and_not_shown() -> Result<()> {
+        let mut column = PublishedColumn::new(ages(0)?, PublishedForm::Labels);
+        let labels: ArrayRef = Arc::new(StringViewArray::from(vec![
+            Some("[20-60]"),
+            Some("[secret]"),
+            Some("[60-20]"),
+            None,
+        ]));
+        column.add(&[labels], &[2, 1, 1, 1])?;
+        let message = column.lost().err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains("'age': 2 distinct"), "{message}");
+        assert!(!message.contains("secret"), "{message}");
+        Ok(())
+    }
+
+    #[test]
+    fn means_tell_nothing() -> Result<()> {
+        let mut column = PublishedColumn::new(ages(0)?, PublishedForm::Means);
+        column.add(&[], &[])?;
+        assert_eq!(column.lost()?, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! A report as a physical operator.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, assert_eq_or_internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalExpr,
+    PhysicalSortRequirement,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements,
+    Partitioning, PlanProperties,
+};
+use futures::stream;
+
+use super::{Report, privacy, utility};
+use crate::measure::Measure;
+
+/// Turns grouped counts into measures.
+///
+/// Where the groups of a class must be neighbours the operator asks for sorted input, so that it
+/// never holds more than one class, and the sort may spill.
+#[derive(Debug, Clone)]
+pub struct ReportExec {
+    report: Arc<Report>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ReportExec {
+    /// The operator over grouped inputs, followed by the tables of the hierarchies.
+    pub fn new(report: Arc<Report>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(report.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        let metrics = ExecutionPlanMetricsSet::new();
+        Self { report, inputs, properties: Arc::new(properties), metrics }
+    }
+}
+
+impl DisplayAs for ReportExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if format == DisplayFormatType::TreeRender {
+            return writeln!(f, "{}", self.report);
+        }
+        write!(f, "{}Exec: {}", self.report.name(), self.report)
+    }
+}
+
+impl ExecutionPlan for ReportExec {
+    fn name(&self) -> &str {
+        "ReportExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let single = self.inputs.iter().map(|_| Distribution::SinglePartition);
+        InputDistributionRequirements::new(single.collect())
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        let sorted = self.report.sorted_columns();
+        let ordering = |(number, input): (usize, &Arc<dyn ExecutionPlan>)| {
+            let schema = input.schema();
+            let leading = sorted.get(number).copied().unwrap_or(0);
+            let column = |index: usize| {
+                let column = Column::new(schema.field(index).name(), index);
+                let ascending = SortOptions { descending: false, nulls_first: true };
+                PhysicalSortRequirement::new(Arc::new(column), Some(ascending))
+            };
+            LexRequirement::new((0..leading).map(column)).map(OrderingRequirements::new)
+        };
+        self.inputs.iter().enumerate().map(ordering).collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        assert_eq_or_internal_err!(children.len(), self.inputs.len());
+        Ok(Arc::new(Self::new(Arc::clone(&self.report), children)))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        assert_eq_or_internal_err!(partition, 0, "ReportExec has one partition");
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let (report, inputs) = (Arc::clone(&self.report), self.inputs.clone());
+        let batch = async move {
+            let measures = measure(&report, &inputs, &context).await?;
+            Ok(to_batch(&report, &measures)?.record_output(&baseline))
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(batch))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+async fn measure(
+    report: &Report,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    context: &Arc<TaskContext>,
+) -> Result<Vec<Measure>> {
+    let memory: MemoryReservation =
+        MemoryConsumer::new(report.function()).register(context.memory_pool());
+    match (report, inputs) {
+        (Report::Privacy(spec), [published]) => {
+            let published = published.execute(0, Arc::clone(context))?;
+            privacy::measure(spec, published, &memory).await
+        }
+        (Report::Utility(spec), [original, published, hierarchies @ ..]) => {
+            let tables = utility::Tables { original, published, hierarchies };
+            utility::measure(spec, &tables, context, &memory).await
+        }
+        _ => datafusion::common::internal_err!("a report lost one of its inputs"),
+    }
+}
+
+fn to_batch(report: &Report, measures: &[Measure]) -> Result<RecordBatch> {
+    let names = report.column_names();
+    let column_name = |measure: &Measure| names.get(measure.column?).copied();
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(measures.iter().map(|measure| Some(measure.name)).collect::<StringArray>()),
+        Arc::new(measures.iter().map(column_name).collect::<StringArray>()),
+        Arc::new(measures.iter().map(|measure| measure.value).collect::<Float64Array>()),
+    ];
+    if matches!(report, Report::Privacy(_)) {
+        let targets = measures.iter().map(|measure| measure.target).collect::<Float64Array>();
+        let holds = measures.iter().map(|measure| measure.holds).collect::<BooleanArray>();
+        columns.extend([Arc::new(targets) as ArrayRef, Arc::new(holds)]);
+    }
+    Ok(RecordBatch::try_new(report.schema(), columns)?)
+}

@@ -1,0 +1,185 @@
+//! `privacy_report` and `utility_report`: a second look at a release.
+//!
+//! Nothing here knows how a release was made. The published rows are grouped by DataFusion's own
+//! aggregation, and a small operator turns the counts of the groups into measures:
+//!
+//! ```text
+//!   published ─► Projection (comparable keys) ─► Aggregate (several grouping sets, one pass)
+//!       ─► Sort, where groups of one class must be neighbours ─► ReportExec ─► one small batch
+//! ```
+//!
+//! 1. [`sql`] reads the arguments, [`plan`] checks them and makes the grouped inputs;
+//! 2. [`node`] is the logical plan, [`exec`] the operator;
+//! 3. [`privacy`] and [`utility`] take in the groups; the arithmetic is in [`crate::measure`], the
+//!    reading of published values in [`crate::columnar`].
+
+mod exec;
+mod grouping;
+mod node;
+mod plan;
+mod privacy;
+mod sql;
+mod utility;
+
+pub use exec::ReportExec;
+pub use node::ReportNode;
+pub(super) use sql::{privacy_report, utility_report};
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use super::spec::QuasiIdentifier;
+use crate::columnar::PublishedForm;
+use crate::measure::Targets;
+
+/// A checked request for a report.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// How safe a release is.
+    Privacy(PrivacySpec),
+    /// What is left of a table.
+    Utility(UtilitySpec),
+}
+
+/// `privacy_report`, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrivacySpec {
+    /// The published quasi-identifiers.
+    pub(super) quasi_identifiers: Vec<String>,
+    /// Columns by which the input is grouped into classes; bounds have two.
+    pub(super) class_keys: usize,
+    /// The sensitive columns.
+    pub(super) sensitive: Vec<SensitiveSpec>,
+    /// What the release is asked to keep.
+    pub(super) targets: Targets,
+}
+
+/// A sensitive column of a privacy report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SensitiveSpec {
+    pub(super) name: String,
+    /// Whether nearer values are more alike.
+    pub(super) is_ordered: bool,
+}
+
+/// `utility_report`, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UtilitySpec {
+    /// The quasi-identifiers of the original, with their hierarchies.
+    pub(super) quasi_identifiers: Vec<QuasiIdentifier>,
+    /// How each of them was published.
+    pub(super) published: Vec<PublishedSpec>,
+    /// The column whose majority a class should keep.
+    pub(super) class: Option<String>,
+    /// The k that classes are compared with.
+    pub(super) k: Option<u32>,
+}
+
+/// A published quasi-identifier of a utility report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedSpec {
+    pub(super) form: PublishedForm,
+    /// Its columns among the keys of the grouped input; bounds have two.
+    pub(super) keys: Range<usize>,
+}
+
+impl Report {
+    /// The SQL function.
+    pub fn function(&self) -> &'static str {
+        match self {
+            Self::Privacy(_) => "privacy_report",
+            Self::Utility(_) => "utility_report",
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Privacy(_) => "PrivacyReport",
+            Self::Utility(_) => "UtilityReport",
+        }
+    }
+
+    /// The columns of the report.
+    pub fn schema(&self) -> SchemaRef {
+        let mut fields = vec![
+            Field::new("measure", DataType::Utf8, false),
+            Field::new("column_name", DataType::Utf8, true),
+            Field::new("value", DataType::Float64, true),
+        ];
+        if matches!(self, Self::Privacy(_)) {
+            fields.push(Field::new("target", DataType::Float64, true));
+            fields.push(Field::new("holds", DataType::Boolean, true));
+        }
+        Arc::new(Schema::new(fields))
+    }
+
+    /// The names of the columns that measures refer to by their index.
+    fn column_names(&self) -> Vec<&str> {
+        match self {
+            Self::Privacy(spec) => {
+                spec.sensitive.iter().map(|column| column.name.as_str()).collect()
+            }
+            Self::Utility(spec) => {
+                spec.quasi_identifiers.iter().map(|qi| qi.column.name.as_str()).collect()
+            }
+        }
+    }
+
+    /// By how many leading columns each grouped input must be sorted, 0 for any order.
+    fn sorted_columns(&self) -> Vec<usize> {
+        match self {
+            // Phase, class keys, set, sensitive values: a class at a time, values in order.
+            Self::Privacy(spec) if !spec.sensitive.is_empty() => {
+                vec![1 + spec.class_keys + 1 + spec.sensitive.len()]
+            }
+            Self::Privacy(_) => vec![0],
+            // Phase and class keys: the class labels of a class are neighbours.
+            Self::Utility(spec) if spec.class.is_some() => vec![0, 1 + spec.class_keys()],
+            Self::Utility(_) => vec![0, 0],
+        }
+    }
+}
+
+impl UtilitySpec {
+    fn class_keys(&self) -> usize {
+        self.published.last().map_or(0, |published| published.keys.end)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut entries = Vec::new();
+        match self {
+            Self::Privacy(spec) => {
+                let targets = &spec.targets;
+                let numbers = [
+                    ("k", targets.k.map(f64::from)),
+                    ("l", targets.l.map(f64::from)),
+                    ("entropy_l", targets.entropy_l),
+                    ("t", targets.t),
+                    ("alpha", targets.alpha),
+                ];
+                let given = |(name, value): (&str, Option<f64>)| Some(format!("{name}={}", value?));
+                entries.extend(numbers.into_iter().filter_map(given));
+                entries.push(format!("quasi_identifiers=[{}]", spec.quasi_identifiers.join(", ")));
+                if !spec.sensitive.is_empty() {
+                    entries.push(format!("sensitive=[{}]", self.column_names().join(", ")));
+                }
+            }
+            Self::Utility(spec) => {
+                entries.extend(spec.k.map(|k| format!("k={k}")));
+                let name = |qi: &QuasiIdentifier| match &qi.hierarchy {
+                    Some(hierarchy) => format!("{}: {hierarchy}", qi.column.name),
+                    None => qi.column.name.clone(),
+                };
+                let names: Vec<String> = spec.quasi_identifiers.iter().map(name).collect();
+                entries.push(format!("quasi_identifiers=[{}]", names.join(", ")));
+                entries.extend(spec.class.iter().map(|class| format!("class={class}")));
+            }
+        }
+        f.write_str(&entries.join(", "))
+    }
+}

@@ -1,0 +1,196 @@
+//! From what a caller asks for to a checked report over grouped inputs.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Column, DFSchema, ExprSchema, Result, plan_datafusion_err, plan_err};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
+
+use super::grouping::{Set, converted, grouped, keys_of};
+use super::node::ReportNode;
+use super::{PrivacySpec, PublishedSpec, Report, SensitiveSpec, UtilitySpec};
+use crate::columnar::{PublishedForm, grouped_type, is_ordered};
+use crate::engine::logical::hierarchy_input;
+use crate::engine::options::{Assignment, Options, find_column};
+use crate::error::Error;
+use crate::measure::Targets;
+
+/// A mistake in a report's arguments: which function, and in which of its inputs.
+fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusionError {
+    move |error| plan_datafusion_err!("{place}: {error}")
+}
+
+/// `privacy_report` over a published table.
+pub(super) fn plan_privacy(options: &Options, published: LogicalPlan) -> Result<LogicalPlan> {
+    const PLACE: &str = "privacy_report";
+    let wrong = mistake(PLACE);
+    let models = options.checked_models().map_err(&wrong)?;
+    let targets = Targets {
+        k: checked_k(PLACE, options.k, 2)?,
+        l: models.l,
+        entropy_l: models.entropy_l,
+        t: models.t,
+        alpha: models.alpha,
+    };
+    let schema = published.schema();
+    let mut roles = Assignment::new(schema).map_err(&wrong)?;
+    let mut columns = |role, names| roles.assign(role, names).map_err(&wrong);
+    let quasi_identifiers = columns("quasi_identifiers", &options.quasi_identifiers)?;
+    let sensitive = columns("sensitive", &options.sensitive)?;
+    check_named(PLACE, &quasi_identifiers)?;
+    let mut keys = Vec::new();
+    for column in &quasi_identifiers {
+        keys.extend(keys_of(column, type_of(schema, column)?));
+    }
+    let class_keys = keys.len();
+    let mut described = Vec::with_capacity(sensitive.len());
+    for column in &sensitive {
+        let data_type = type_of(schema, column)?;
+        let plain = grouped_type(data_type);
+        described.push(SensitiveSpec { name: column.name.clone(), is_ordered: is_ordered(&plain) });
+        keys.push(converted(Expr::Column(column.clone()), data_type, plain));
+    }
+    let spec = PrivacySpec {
+        quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),
+        class_keys,
+        sensitive: described,
+        targets,
+    };
+    let sets = privacy_sets(class_keys, spec.sensitive.len());
+    let input = grouped(published, "published", (keys, class_keys), &sets)?;
+    report(Report::Privacy(spec), vec![input])
+}
+
+/// First every sensitive column by itself, the whole table; then with the classes.
+fn privacy_sets(class_keys: usize, sensitive: usize) -> Vec<Set> {
+    let class = || 0..class_keys;
+    if sensitive == 0 {
+        return vec![Set { phase: 1, keys: class().collect() }];
+    }
+    let of_table = (0..sensitive).map(|column| Set { phase: 0, keys: vec![class_keys + column] });
+    let of_classes = (0..sensitive)
+        .map(|column| Set { phase: 1, keys: class().chain([class_keys + column]).collect() });
+    of_table.chain(of_classes).collect()
+}
+
+/// `utility_report` over an original and its publication.
+pub(super) fn plan_utility(
+    options: Options,
+    class: Option<&str>,
+    original: LogicalPlan,
+    published: LogicalPlan,
+) -> Result<LogicalPlan> {
+    const PLACE: &str = "utility_report";
+    const ORIGINAL: &str = "utility_report, the original";
+    let k = checked_k(PLACE, options.k, 1)?;
+    let mut roles = Assignment::new(original.schema()).map_err(mistake(ORIGINAL))?;
+    let columns = roles.assign("quasi_identifiers", &options.quasi_identifiers);
+    let columns = columns.map_err(mistake(ORIGINAL))?;
+    check_named(PLACE, &columns)?;
+    let mut tables = Vec::new();
+    let quasi_identifiers = options
+        .with_hierarchies(&columns, original.schema(), &mut tables)
+        .map_err(mistake(ORIGINAL))?;
+    let mut spec =
+        UtilitySpec { quasi_identifiers, published: Vec::new(), class: class.map(Into::into), k };
+    let published = published_input(&mut spec, &columns, original.schema(), published)?;
+    let mut inputs = vec![original_input(&columns, original)?, published];
+    for (number, table) in tables.into_iter().enumerate() {
+        inputs.push(hierarchy_input(table, number)?);
+    }
+    report(Report::Utility(spec), inputs)
+}
+
+/// The distinct values of every quasi-identifier.
+fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPlan> {
+    let schema = original.schema();
+    let key = |column: &Column| {
+        let data_type = type_of(schema, column)?;
+        Ok(converted(Expr::Column(column.clone()), data_type, grouped_type(data_type)))
+    };
+    let keys: Vec<Expr> = columns.iter().map(key).collect::<Result<_>>()?;
+    let sets: Vec<Set> = (0..keys.len()).map(|key| Set { phase: 0, keys: vec![key] }).collect();
+    let set_before = keys.len();
+    grouped(original, "original", (keys, set_before), &sets)
+}
+
+/// The classes, and the distinct published values of every quasi-identifier.
+fn published_input(
+    spec: &mut UtilitySpec,
+    columns: &[Column],
+    original: &DFSchema,
+    published: LogicalPlan,
+) -> Result<LogicalPlan> {
+    let wrong = mistake("utility_report, the published table");
+    let schema = published.schema();
+    Assignment::new(schema).map_err(&wrong)?;
+    let mut keys = Vec::new();
+    for column in columns {
+        let found = find_column(schema, "quasi_identifiers", &column.name).map_err(&wrong)?;
+        let (original, published) = (type_of(original, column)?, type_of(schema, &found)?);
+        let form = PublishedForm::of(original, published, &column.name);
+        let form = form.map_err(mistake("utility_report"))?;
+        let wanted = form.compared_type(original, published);
+        let start = keys.len();
+        keys.extend(keys_of(&found, published).into_iter().map(|key| match key {
+            key if form == PublishedForm::Means => key,
+            key => datafusion::logical_expr::cast(key, wanted.clone()),
+        }));
+        spec.published.push(PublishedSpec { form, keys: start..keys.len() });
+    }
+    let class_keys = keys.len();
+    let mut by_class: Vec<usize> = (0..class_keys).collect();
+    if let Some(class) = &spec.class {
+        let class = find_column(schema, "class", class).map_err(&wrong)?;
+        if columns.iter().any(|column| column.name == class.name) {
+            return plan_err!(
+                "utility_report: option 'class': column '{}' is a quasi-identifier, which a release \
+                 changes; name a column that is published as it is",
+                class.name
+            );
+        }
+        let data_type = type_of(schema, &class)?;
+        keys.push(converted(Expr::Column(class), data_type, grouped_type(data_type)));
+        by_class.push(class_keys);
+    }
+    // The classes are set 0. A single quasi-identifier is its own class, and needs no second set.
+    let mut sets = vec![Set { phase: 1, keys: by_class }];
+    for published in &spec.published {
+        let keys: Vec<usize> = published.keys.clone().collect();
+        if sets[0].keys != keys {
+            sets.push(Set { phase: 0, keys });
+        }
+    }
+    grouped(published, "published", (keys, class_keys), &sets)
+}
+
+fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+    let node = ReportNode::try_new(Arc::new(report), inputs, Vec::new())?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+fn type_of<'a>(schema: &'a DFSchema, column: &Column) -> Result<&'a DataType> {
+    Ok(schema.field_from_column(column)?.data_type())
+}
+
+fn checked_k(function: &str, k: Option<i64>, least: i64) -> Result<Option<u32>> {
+    let Some(k) = k else { return Ok(None) };
+    match u32::try_from(k) {
+        Ok(size) if k >= least => Ok(Some(size)),
+        _ => plan_err!(
+            "{function}: option 'k': {k} is not between {least} and {}; write the k of the release, \
+             as in k => 10",
+            u32::MAX
+        ),
+    }
+}
+
+fn check_named(function: &str, quasi_identifiers: &[Column]) -> Result<()> {
+    if quasi_identifiers.is_empty() {
+        return plan_err!(
+            "{function}: option 'quasi_identifiers' is missing: list the columns that were \
+             generalized, as in quasi_identifiers => ['age', 'zip']"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! From counts of original and published groups to what is left of a table.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
+
+use super::UtilitySpec;
+use super::grouping::Groups;
+use crate::columnar::{Originals, PublishedColumn, Runs};
+use crate::engine::execution_error;
+use crate::engine::hierarchies::resolve;
+use crate::measure::{Measure, Utility};
+
+/// The inputs of the operator.
+pub(super) struct Tables<'a> {
+    pub(super) original: &'a Arc<dyn ExecutionPlan>,
+    pub(super) published: &'a Arc<dyn ExecutionPlan>,
+    pub(super) hierarchies: &'a [Arc<dyn ExecutionPlan>],
+}
+
+/// Reads the distinct values of the original, then the published groups against them.
+pub(super) async fn measure(
+    spec: &UtilitySpec,
+    tables: &Tables<'_>,
+    context: &Arc<TaskContext>,
+    memory: &MemoryReservation,
+) -> Result<Vec<Measure>> {
+    let hierarchies = resolve(&spec.quasi_identifiers, tables.hierarchies, context).await?;
+    let originals = read_originals(spec, tables.original, context, memory).await?;
+    let rows_original = originals.first().map_or(0, Originals::rows);
+    let mut columns = Vec::with_capacity(originals.len());
+    for ((originals, hierarchy), published) in
+        originals.into_iter().zip(&hierarchies).zip(&spec.published)
+    {
+        let losses = originals.into_losses(hierarchy.as_ref()).map_err(execution_error)?;
+        memory.try_grow(losses.memory())?;
+        columns.push(PublishedColumn::new(losses, published.form));
+    }
+    let mut meter = Meter {
+        spec,
+        utility: Utility::new(rows_original, spec.k, spec.class.is_some()),
+        columns,
+        runs: Runs::default(),
+        open: None,
+    };
+    let mut batches = tables.published.execute(0, Arc::clone(context))?;
+    while let Some(batch) = batches.next().await {
+        meter.add(&batch?)?;
+    }
+    meter.finish(rows_original)
+}
+
+async fn read_originals(
+    spec: &UtilitySpec,
+    original: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    memory: &MemoryReservation,
+) -> Result<Vec<Originals>> {
+    let schema = original.schema();
+    let mut originals: Vec<Originals> = (spec.quasi_identifiers.iter().enumerate())
+        .map(|(key, qi)| Originals::new(&qi.column.name, schema.field(1 + key).data_type()))
+        .collect();
+    let set_column = 1 + originals.len();
+    let mut batches = original.execute(0, Arc::clone(context))?;
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        for (key, originals) in originals.iter_mut().enumerate() {
+            let groups = Groups::of_set(&batch, set_column, key as u32, [1 + key])?;
+            for values in &groups.columns {
+                originals.add(values, &groups.rows).map_err(execution_error)?;
+            }
+        }
+        memory.try_resize(originals.iter().map(Originals::memory).sum())?;
+    }
+    Ok(originals)
+}
+
+/// Takes in the published groups: classes, which are set 0, and the values of every column.
+struct Meter<'a> {
+    spec: &'a UtilitySpec,
+    utility: Utility,
+    columns: Vec<PublishedColumn>,
+    runs: Runs,
+    /// Rows of the current class and of its most frequent class label.
+    open: Option<(u64, u64)>,
+}
+
+impl Meter<'_> {
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let class_keys = self.spec.class_keys();
+        let set_column = 1 + class_keys;
+        let classes = Groups::of_set(batch, set_column, 0, 1..set_column)?;
+        if self.spec.class.is_some() {
+            self.add_labelled_classes(&classes.columns, &classes.rows)?;
+        } else {
+            for rows in &classes.rows {
+                self.utility.add_class(rows.unsigned_abs(), rows.unsigned_abs());
+            }
+        }
+        // A single quasi-identifier is its own class where there are no class labels.
+        let is_own_class = self.columns.len() == 1 && self.spec.class.is_none();
+        for (number, column) in self.columns.iter_mut().enumerate() {
+            let keys = self.spec.published[number].keys.clone();
+            let set = if is_own_class { 0 } else { 1 + number as u32 };
+            let groups = Groups::of_set(batch, set_column, set, keys.map(|key| 1 + key))?;
+            column.add(&groups.columns, &groups.rows).map_err(execution_error)?;
+        }
+        Ok(())
+    }
+
+    /// Classes whose groups are neighbours, one group for each class label.
+    fn add_labelled_classes(&mut self, keys: &[ArrayRef], rows: &[i64]) -> Result<()> {
+        let (continues, runs) = self.runs.next(keys).map_err(execution_error)?;
+        for (number, run) in runs.into_iter().enumerate() {
+            if number > 0 || !continues {
+                self.close_class();
+            }
+            for rows in &rows[run] {
+                let rows = rows.unsigned_abs();
+                let (all, majority) = self.open.unwrap_or((0, 0));
+                self.open = Some((all + rows, majority.max(rows)));
+            }
+        }
+        Ok(())
+    }
+
+    fn close_class(&mut self) {
+        if let Some((rows, majority)) = self.open.take() {
+            self.utility.add_class(rows, majority);
+        }
+    }
+
+    fn finish(mut self, rows_original: u64) -> Result<Vec<Measure>> {
+        self.close_class();
+        let rows = self.utility.rows();
+        if rows > rows_original {
+            return exec_err!(
+                "utility_report: the published table has {rows} rows and the original has \
+                 {rows_original}: name the original first, as in utility_report(original, published, …)"
+            );
+        }
+        let lost =
+            self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
+        Ok(self.utility.measures(&lost.map_err(execution_error)?))
+    }
+}
