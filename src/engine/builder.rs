@@ -130,6 +130,8 @@ impl Anonymize {
     }
 
     /// The secret that breaks ties. Without it one is drawn per session.
+    // By value, so that numbers and texts can be written where the builder is called.
+    #[allow(clippy::needless_pass_by_value)]
     pub fn seed(mut self, seed: impl ToString) -> Self {
         self.options.seed = Some(Seed::from_bytes(seed.to_string().as_bytes()));
         self

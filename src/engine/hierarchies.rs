@@ -79,10 +79,13 @@ async fn read_table(
                 true => String::new(),
                 false => column.as_string::<i32>().value(row).to_owned(),
             };
-            rows.push((rows.len() + 1, batch.columns().iter().map(label).collect()));
+            rows.push(batch.columns().iter().map(label).collect::<Vec<String>>());
         }
     }
-    Ok(rows)
+    // A relation has no order, and the one in which its partitions arrive must not decide the order
+    // of the leaves.
+    rows.sort_unstable();
+    Ok(rows.into_iter().enumerate().map(|(at, row)| (at + 1, row)).collect())
 }
 
 fn labels(rows: Vec<(usize, Vec<String>)>, column: &str) -> Result<ResolvedHierarchy> {

@@ -41,7 +41,7 @@ pub fn batch(people: &[Person]) -> RecordBatch {
     let cells = |column: usize| people.iter().map(move |person| person.cells[column]);
     let number = |column: usize| cells(column).map(|cell| cell.map(i64::from));
     let text = |column: usize, letter: &'static str| {
-        cells(column).map(move |cell| cell.map(|cell| format!("{letter}{:03}", cell)))
+        cells(column).map(move |cell| cell.map(|cell| format!("{letter}{cell:03}")))
     };
     let age: Int32Array = number(0).map(|cell| cell.map(|cell| cell as i32 - 5)).collect();
     let weight: Float64Array =

@@ -30,7 +30,7 @@ fn check(what: &str, text: &str) {
 fn marked() -> RecordBatch {
     let text = |other: &str| -> ArrayRef {
         let cell = |at: usize| {
-            if at % 4 == 0 { "XMARKERX".to_owned() } else { format!("{other}{}", at % 3) }
+            if at.is_multiple_of(4) { "XMARKERX".to_owned() } else { format!("{other}{}", at % 3) }
         };
         Arc::new((0..12).map(|at| Some(cell(at))).collect::<StringArray>())
     };
