@@ -8,6 +8,20 @@
 //!       ─► Sort, where groups of one class must be neighbours ─► ReportExec ─► one small batch
 //! ```
 //!
+//! | report | of the table | of every column |
+//! | --- | --- | --- |
+//! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
+//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp` | `ncp` |
+//!
+//! What is not obvious about them:
+//!
+//! - A target that cannot be judged, because nothing was published, does not hold. Without any
+//!   target the violations are NULL: nothing was asked.
+//! - A missing sensitive value is one more value, in order before all others.
+//! - Means do not tell what they lost: their `ncp` and the total are NULL.
+//! - Bounds have one NULL for a missing cell and for `*`: as many as the original has missing cells
+//!   count as unchanged. `ncp` is then the least the release can have lost.
+//!
 //! 1. [`sql`] reads the arguments, [`plan`] checks them and makes the grouped inputs;
 //! 2. [`node`] is the logical plan, [`exec`] the operator;
 //! 3. [`privacy`] and [`utility`] take in the groups; the arithmetic is in [`crate::measure`], the
