@@ -23,7 +23,7 @@ mod values;
 
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
-pub use publish::{OutputColumn, Publisher};
+pub use publish::{OutputColumn, Publisher, ReleaseForm};
 pub use published::{
     CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
 };

@@ -1,6 +1,5 @@
 //! Classes as record batches.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::row_hash::comparable;
 use super::table::Payload;
 use super::{CodedTable, Domain};
 use crate::error::Result;
-use crate::model::{Classes, Code, Row, RowTable, with_rows};
+use crate::model::{Classes, Code, Row, RowKeys, RowTable, with_rows};
 
 /// Where a published column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,32 +29,41 @@ pub enum OutputColumn {
 
 /// A finished release, ready to be written out class by class.
 ///
-/// Rows leave grouped by class, and inside a class sorted by what is published of them: the order of
-/// the output says nothing that the values do not say.
+/// Rows leave grouped by class, and inside a class sorted by columns that the reader sees, equal rows
+/// by their keyed hash: the order of the output says nothing that the values do not say.
 #[derive(Debug)]
 pub struct Publisher {
     rows: RowTable,
     classes: Classes,
     domains: Vec<Domain>,
     payload: Payload,
-    columns: Vec<OutputColumn>,
+    keys: RowKeys,
+    form: ReleaseForm,
     quasi_identifiers: Vec<QiPublisher>,
-    schema: SchemaRef,
+}
+
+/// What a release looks like.
+#[derive(Debug, Clone)]
+pub struct ReleaseForm {
+    /// The published columns.
+    pub columns: Vec<OutputColumn>,
+    /// Payload columns by which the rows of a class are ordered.
+    pub order_by: Vec<usize>,
+    /// How generalized numbers are published.
+    pub ranges: Ranges,
+    /// Schema of the published columns.
+    pub schema: SchemaRef,
 }
 
 impl Publisher {
     /// Publishes these classes of the table, whose rows are in class order.
-    pub fn new(
-        table: CodedTable,
-        classes: Classes,
-        columns: Vec<OutputColumn>,
-        ranges: Ranges,
-        schema: SchemaRef,
-    ) -> Result<Self> {
-        let CodedTable { rows, domains, payload, .. } = table;
-        let quasi_identifiers =
-            domains.iter().map(|domain| QiPublisher::new(domain, ranges)).collect::<Result<_>>()?;
-        Ok(Self { rows, classes, domains, payload, columns, quasi_identifiers, schema })
+    pub fn new(table: CodedTable, classes: Classes, form: ReleaseForm) -> Result<Self> {
+        let CodedTable { rows, domains, payload, keys, .. } = table;
+        let quasi_identifiers = domains
+            .iter()
+            .map(|domain| QiPublisher::new(domain, form.ranges))
+            .collect::<Result<_>>()?;
+        Ok(Self { rows, classes, domains, payload, keys, form, quasi_identifiers })
     }
 
     /// Consecutive classes of about `rows` rows each, together all of them.
@@ -114,9 +122,9 @@ impl Publisher {
                 take(&per_class, &class_of, None).map_err(kernel_failed(&self.domains[*index].name))
             }
         };
-        let columns = self.columns.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
+        let columns = self.form.columns.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+        RecordBatch::try_new_with_options(Arc::clone(&self.form.schema), columns, &options)
             .map_err(kernel_failed("any"))
     }
 
@@ -162,13 +170,16 @@ impl Publisher {
         if gathered.is_empty() {
             return Ok(gathered);
         }
-        let compare = comparators(&gathered)?;
+        let compare = self.form.order_by.iter().map(|column| comparator(&gathered[*column]));
+        let compare = compare.collect::<Result<Vec<DynComparator>>>()?;
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         for class in classes.clone() {
             let range = self.classes.range(class);
             order[range.start - start..range.end - start].sort_unstable_by(|a, b| {
-                let by_column = |compare: &DynComparator| compare(*a as usize, *b as usize);
-                compare.iter().map(by_column).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+                let (a, b) = (*a as usize, *b as usize);
+                let by_column = |compare: &DynComparator| compare(a, b);
+                let visible = compare.iter().map(by_column).find(|order| order.is_ne());
+                visible.unwrap_or_else(|| self.keys.compare(rows[a].id, rows[b].id))
             });
         }
         let order = UInt32Array::from(order);
@@ -179,11 +190,8 @@ impl Publisher {
     }
 }
 
-fn comparators(columns: &[ArrayRef]) -> Result<Vec<DynComparator>> {
-    let comparator = |column: &ArrayRef| {
-        let column = comparable(column)?;
-        make_comparator(&column, &column, SortOptions::default())
-            .map_err(kernel_failed("sensitive or kept"))
-    };
-    columns.iter().map(comparator).collect()
+fn comparator(column: &ArrayRef) -> Result<DynComparator> {
+    let column = comparable(column)?;
+    make_comparator(&column, &column, SortOptions::default())
+        .map_err(kernel_failed("sensitive or kept"))
 }

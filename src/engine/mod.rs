@@ -6,7 +6,6 @@ mod census;
 mod config;
 mod exec;
 mod hierarchies;
-mod limit_order;
 mod logical;
 mod options;
 mod physical;
@@ -14,6 +13,7 @@ mod planner;
 mod reports;
 mod session;
 mod spec;
+mod visible_order;
 
 pub use builder::Anonymize;
 pub use config::AnonymizeConfig;

@@ -8,9 +8,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
 use super::execution_error;
-use super::limit_order::ProjectBelowLimit;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
+use super::visible_order::OrderByVisibleColumns;
 use crate::model::Seed;
 
 /// The seed of queries that name none, drawn once so that queries of a session agree.
@@ -53,7 +53,7 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(session_id)
         .with_query_planner(planner)
-        .with_physical_optimizer_rule(Arc::new(ProjectBelowLimit))
+        .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
         .build();
     Ok(())
 }

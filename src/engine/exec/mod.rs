@@ -48,6 +48,8 @@ pub struct AnonymizeExec {
     binding: Binding,
     /// Columns of the full output that are wanted, all if `None`.
     projection: Option<Vec<usize>>,
+    /// Columns of the output that may show in the order of a class's rows.
+    order_by: Vec<usize>,
     /// Rows after which nobody reads on.
     fetch: Option<usize>,
     // Inputs
@@ -72,11 +74,19 @@ impl AnonymizeExec {
             spec,
             binding,
             projection: None,
+            order_by: Vec::new(),
             fetch: None,
             input,
             hierarchies,
             metrics: ExecutionPlanMetricsSet::new(),
         })
+    }
+}
+
+impl AnonymizeExec {
+    /// The same operator with the rows of a class in the order of these output columns.
+    pub(super) fn ordered_by(&self, columns: Vec<usize>) -> Self {
+        Self { order_by: columns, ..self.clone() }
     }
 }
 
@@ -133,7 +143,12 @@ impl EmbeddedProjection for AnonymizeExec {
             Some(earlier) => projection.iter().map(|column| earlier[*column]).collect(),
             None => projection,
         };
-        Ok(Self { projection: Some(of_full), properties: properties(schema), ..self.clone() })
+        Ok(Self {
+            projection: Some(of_full),
+            order_by: Vec::new(),
+            properties: properties(schema),
+            ..self.clone()
+        })
     }
 }
 
@@ -235,8 +250,7 @@ impl ExecutionPlan for AnonymizeExec {
         self.fetch
     }
 
-    /// Takes in a projection, so that columns nobody reads are not made, and rows of a class are
-    /// ordered by nothing but what is published of them.
+    /// Takes in a projection, so that columns nobody reads are not made.
     fn try_swapping_with_projection(
         &self,
         projection: &ProjectionExec,

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -16,7 +15,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::AnonymizeExec;
 use super::metrics::ReleaseMetrics;
-use crate::columnar::{CodedTable, Layout, OutputColumn, Publisher, Reader, ResolvedHierarchy};
+use crate::columnar::{
+    CodedTable, Layout, OutputColumn, Publisher, Reader, ReleaseForm, ResolvedHierarchy,
+};
 use crate::engine::execution_error;
 use crate::engine::hierarchies::resolve;
 use crate::engine::spec::Spec;
@@ -29,8 +30,7 @@ use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes}
 struct Release {
     spec: Arc<Spec>,
     layout: Arc<Layout>,
-    columns: Vec<OutputColumn>,
-    schema: SchemaRef,
+    form: ReleaseForm,
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
     fetch: Option<usize>,
@@ -62,11 +62,20 @@ pub(super) fn run(
         None => columns,
     };
     let (layout, columns) = layout(exec, columns);
+    let order_by = exec.order_by.iter().filter_map(|column| match columns.get(*column)? {
+        OutputColumn::Payload(index) => Some(*index),
+        OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
+    });
+    let form = ReleaseForm {
+        order_by: order_by.collect(),
+        columns,
+        ranges: exec.spec.ranges,
+        schema: Arc::clone(&schema),
+    };
     let release = Release {
         spec: Arc::clone(&exec.spec),
         layout: Arc::new(layout),
-        columns,
-        schema: Arc::clone(&schema),
+        form,
         input: Arc::clone(&exec.input),
         hierarchies: exec.hierarchies.clone(),
         fetch: exec.fetch,
@@ -196,14 +205,7 @@ impl Release {
         self.metrics.suppressed_rows.add(rows - classes.rows());
         self.metrics.classes.set(classes.len());
         self.metrics.largest_class.set(classes.largest());
-        Publisher::new(
-            table,
-            classes,
-            self.columns.clone(),
-            self.spec.ranges,
-            Arc::clone(&self.schema),
-        )
-        .map_err(execution_error)
+        Publisher::new(table, classes, self.form.clone()).map_err(execution_error)
     }
 
     fn partition(&self, table: &mut CodedTable, requirement: &Requirement) -> Result<Classes> {

@@ -83,6 +83,10 @@ pub struct Job<'a> {
 /// Groups of at least this many rows are worth handing to another thread.
 const PARALLEL_ROWS: usize = 16_384;
 
+/// In groups of at most this many rows every cut is tried out and the loss of both halves measured.
+/// Above, the other columns hardly tighten, and counting the column of the cut is enough.
+const TRIAL_ROWS: usize = 512;
+
 /// Cuts the rows into classes and leaves them in class order.
 ///
 /// Works on the current rayon pool.
@@ -225,6 +229,9 @@ impl<'a> Worker<'a> {
         match self.context.split {
             Split::LeastLoss => {
                 self.survey(rows, &wide);
+                if rows.len() <= TRIAL_ROWS {
+                    self.try_cuts(rows);
+                }
                 self.make_first_allowed(rows)
             }
             // The counters of one axis are enough as long as its cut is allowed.
@@ -233,6 +240,20 @@ impl<'a> Worker<'a> {
                 self.make_first_allowed(rows)
             }),
         }
+    }
+
+    /// Ranks the candidates by the loss of both halves over all axes, found by making each cut.
+    fn try_cuts<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
+        let axes = self.context.job.axes;
+        let mut candidates = std::mem::take(&mut self.candidates);
+        for cut in &mut candidates {
+            self.arrange(rows, cut.axis, cut.value, cut.left);
+            let (left, right) = rows.split_at(cut.left);
+            cut.gain = -Extent::of(left).loss(axes, left.len())
+                - Extent::of(right).loss(axes, right.len());
+        }
+        candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        self.candidates = candidates;
     }
 
     fn make_first_allowed<C: Code, const W: usize>(

@@ -29,6 +29,13 @@ impl<const W: usize> Extent<W> {
         self.low == self.high
     }
 
+    /// Loss of a class of `rows` rows with this extent, summed over its cells.
+    pub(super) fn loss(&self, axes: &[Axis], rows: usize) -> f64 {
+        let axis_loss =
+            |(index, axis): (usize, &Axis)| axis.loss(self.low[index], self.high[index]);
+        rows as f64 * axes.iter().enumerate().map(axis_loss).sum::<f64>()
+    }
+
     /// The axes on which the group has more than one value, the widest first, equally wide ones as
     /// declared.
     pub(super) fn wide_axes(&self, axes: &[Axis]) -> Vec<WideAxis> {
@@ -59,8 +66,8 @@ pub(super) struct CutPoint {
     pub(super) value: u32,
     /// How many rows go left.
     pub(super) left: usize,
-    /// Loss in the group minus the loss in the two halves, summed over the rows.
-    gain: f64,
+    /// How much less the two halves lose than the group, up to a constant: larger is better.
+    pub(super) gain: f64,
 }
 
 /// The value at which a number of rows is reached, and its neighbourhood.
