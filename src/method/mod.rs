@@ -1,5 +1,6 @@
 //! The methods: plain functions from coded rows to classes.
 
+pub mod alpha_k;
 mod job;
 pub mod partition;
 
