@@ -3,5 +3,6 @@
 pub mod alpha_k;
 mod job;
 pub mod partition;
+pub mod top_down;
 
 pub use job::Job;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::groups::{Group, canonical};
+use super::groups::Group;
 use super::queue::Queue;
 use super::{NO_CLASS, Plan};
 use crate::error::Result;
@@ -45,7 +45,7 @@ pub(super) fn priority<C: Code, const W: usize>(
     b: &Group,
 ) -> Ordering {
     let more = b.left().cmp(&a.left());
-    let earlier = || canonical(&rows[a.next as usize], &rows[b.next as usize], keys);
+    let earlier = || rows[a.next as usize].canonical_order(&rows[b.next as usize], keys);
     more.then_with(earlier).then_with(|| a.code.cmp(&b.code))
 }
 

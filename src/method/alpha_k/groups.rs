@@ -1,12 +1,10 @@
 //! The rows of each sensitive value, side by side and in canonical order.
 
-use std::cmp::Ordering;
-
 use rayon::prelude::*;
 
 use super::Plan;
 use crate::error::Result;
-use crate::model::{Code, Row, RowKeys};
+use crate::model::{Code, Row};
 
 /// The rows of one sensitive value: a stretch of the table.
 #[derive(Debug, Clone, Copy)]
@@ -52,20 +50,10 @@ pub(super) fn by_value<C: Code, const W: usize>(
     let keys = plan.job.keys;
     stretches.into_par_iter().try_for_each(|stretch| {
         plan.job.cancel.check()?;
-        stretch.par_sort_unstable_by(|a, b| canonical(a, b, keys));
+        stretch.par_sort_unstable_by(|a, b| a.canonical_order(b, keys));
         Ok(())
     })?;
     Ok(groups)
-}
-
-/// The order of rows that does not depend on where they stood in the input.
-#[inline]
-pub(super) fn canonical<C: Code, const W: usize>(
-    a: &Row<C, W>,
-    b: &Row<C, W>,
-    keys: &RowKeys,
-) -> Ordering {
-    a.codes.cmp(&b.codes).then_with(|| keys.compare(a.id, b.id))
 }
 
 /// The groups of the values that occur, by level and value, with their places.

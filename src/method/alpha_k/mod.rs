@@ -37,7 +37,7 @@
 //! | 12 | Heart | 3 | 1 |
 //!
 //! **Cost.** O(n log n) to order the rows inside their groups (in place, on all threads), then
-//! O(log v) per row with v values, and O(n) for the left-over rows (see [`join`]). Memory: 4 bytes per
+//! O(log v) per row with v values, and O(n) for the left-over rows (see `join.rs`). Memory: 4 bytes per
 //! row, and for a table with left-over rows about 20 per class.
 //!
 //! **Departures.** The paper does not look at shares while a class grows, so a level of one frequent
