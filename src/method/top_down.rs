@@ -37,6 +37,8 @@
 //! **Source.** Wong, Li, Fu and Wang, "(α,k)-anonymity: an enhanced k-anonymity model for
 //! privacy-preserving data publishing", 2006; a baseline of paper P4.
 
+use std::cmp::Reverse;
+
 use rayon::prelude::*;
 
 use super::Job;
@@ -252,7 +254,7 @@ impl<'a> Worker<'a> {
         let mut candidates: Vec<Candidate> =
             axes.filter_map(|axis| self.survey(rows, axis)).collect();
         // A stable sort: the first declared axis wins ties.
-        candidates.sort_by(|a, b| (b.specialized, b.gain).cmp(&(a.specialized, a.gain)));
+        candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
         candidates.iter().find_map(|candidate| self.apply(rows, candidate))
     }
 

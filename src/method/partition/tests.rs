@@ -145,7 +145,7 @@ proptest! {
     fn p1_corollary_2_holds(k in 2u32..12, extra in 0usize..200) {
         let n = 2 * (k * k) as usize + extra;
         let sizes = sizes(n, k, Cut::Rounded);
-        let largest = k as usize + usize::from(n % k as usize != 0);
+        let largest = k as usize + usize::from(!n.is_multiple_of(k as usize));
         prop_assert!(sizes.iter().all(|size| (k as usize..=largest).contains(size)));
     }
 
