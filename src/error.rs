@@ -29,6 +29,15 @@ pub enum Error {
         /// The part of the requirement that fails, in the words of the options.
         requirement: String,
     },
+    /// No rows of the table can be put together so that they meet the requirement.
+    #[error(
+        "no class of the table's rows satisfies {requirement}: raise alpha, lower k, or anonymize a \
+         larger or more varied input"
+    )]
+    NoClass {
+        /// The requirement, in the words of the options.
+        requirement: String,
+    },
     /// The consumer of the release went away.
     #[error("the anonymization was cancelled")]
     Cancelled,

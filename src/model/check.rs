@@ -8,8 +8,21 @@
 use rayon::prelude::*;
 
 use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
-use super::{Classes, GlobalShares, Tally};
+use super::{AlphaScope, Classes, GlobalShares, Grades, Tally};
 use crate::error::{Error, Result};
+
+/// Where a method left the rows: class after class, and behind them the rows it suppressed.
+#[derive(Clone, Copy)]
+pub struct Placement<'a> {
+    /// Number of the row at a position.
+    pub id_at: &'a (dyn Fn(usize) -> u32 + Sync),
+    /// Rows of the whole input.
+    pub rows: usize,
+    /// The classes, over the first positions.
+    pub classes: &'a Classes,
+    /// Rows behind the classes that are not published.
+    pub suppressed: usize,
+}
 
 /// Errors unless the rows numbered by `id_at`, cut into `classes`, are every one of `rows` rows
 /// exactly once and every class satisfies the requirement.
@@ -20,8 +33,23 @@ pub fn check_classes(
     requirement: &Requirement,
     sensitive: &[SensitiveColumn],
 ) -> Result<()> {
-    if classes.rows() != rows {
-        return Err(Error::bug(format!("{} of {rows} rows are in a class", classes.rows())));
+    let placement = Placement { id_at, rows, classes, suppressed: 0 };
+    check_placement(&placement, requirement, sensitive)
+}
+
+/// Errors unless every row is in exactly one class or among the suppressed ones, and every class
+/// satisfies the requirement.
+pub fn check_placement(
+    placement: &Placement,
+    requirement: &Requirement,
+    sensitive: &[SensitiveColumn],
+) -> Result<()> {
+    let Placement { id_at, rows, classes, suppressed } = *placement;
+    if classes.rows().checked_add(suppressed) != Some(rows) {
+        let classed = classes.rows();
+        return Err(Error::bug(format!(
+            "{classed} of {rows} rows are in a class and {suppressed} are suppressed"
+        )));
     }
     every_row_once(id_at, rows)?;
     let global = GlobalShares::new(requirement, sensitive);
@@ -77,12 +105,29 @@ fn satisfies(model: &Model, sorted: &[u32]) -> bool {
         Model::Distinct { at_least, .. } => runs().count() >= *at_least as usize,
         Model::Entropy { l, .. } => -shares().map(|p| p * p.ln()).sum::<f64>() >= l.ln() - ROUNDING,
         Model::Share { alpha, .. } => shares().all(|p| p <= alpha + ROUNDING),
+        Model::Graded { grades, .. } => keeps_grades(grades, sorted),
         Model::Closeness { .. } => true,
+    }
+}
+
+fn keeps_grades(grades: &Grades, sorted: &[u32]) -> bool {
+    let bound = |level: u32| grades.alpha(level) + ROUNDING;
+    let share = |count: usize| count as f64 / sorted.len() as f64;
+    match grades.scope() {
+        AlphaScope::Value => sorted
+            .chunk_by(|a, b| a == b)
+            .all(|run| share(run.len()) <= bound(grades.level(run[0]))),
+        AlphaScope::Level => (1..=grades.levels()).all(|level| {
+            let of_level = sorted.iter().filter(|code| grades.level(**code) == level);
+            share(of_level.count()) <= bound(level)
+        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn check(ids: &[u32], sizes: &[u32], models: Vec<Model>, codes: &[u32]) -> Result<()> {
@@ -97,6 +142,33 @@ mod tests {
         check_classes(&|at| ids[at], ids.len(), &classes, &requirement, &[column])
     }
 
+    /// Codes 0 and 2 are of level 1, codes 1 and 3 of level 2.
+    fn graded(alpha: f64, scope: AlphaScope) -> Model {
+        let grades = Grades::new(vec![1, 2, 1, 2], vec![alpha, 0.75], scope);
+        Model::Graded { column: 0, grades: Arc::new(grades.unwrap_or_else(|_| unreachable!())) }
+    }
+
+    #[test]
+    fn suppressed_rows_are_counted_and_never_in_a_class() {
+        let column = SensitiveColumn {
+            name: "s".into(),
+            codes: vec![0, 1, 0, 1, 0],
+            cardinality: 2,
+            ordered: false,
+        };
+        let sound = |ids: &[u32], sizes: &[u32], suppressed| {
+            let classes = Classes::from_sizes(sizes).unwrap_or_default();
+            let id_at = |at: usize| ids[at];
+            let placement = Placement { id_at: &id_at, rows: 5, classes: &classes, suppressed };
+            check_placement(&placement, &Requirement::k(2), std::slice::from_ref(&column)).is_ok()
+        };
+        assert!(sound(&[4, 1, 0, 3, 2], &[2, 2], 1));
+        assert!(sound(&[4, 1, 0, 3, 2], &[], 5));
+        assert!(!sound(&[4, 1, 0, 3, 2], &[2, 2], 0), "a row is neither");
+        assert!(!sound(&[4, 1, 0, 3, 2], &[3, 2], 1), "a row is both");
+        assert!(!sound(&[4, 1, 0, 3, 3], &[2, 2], 1), "a row is in a class and suppressed");
+    }
+
     #[test]
     fn a_sound_release_passes() {
         let models = vec![
@@ -104,6 +176,8 @@ mod tests {
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
             Model::Closeness { column: 0, t: 0.5 },
+            graded(0.5, AlphaScope::Value),
+            graded(0.5, AlphaScope::Level),
         ];
         assert_eq!(check(&[3, 0, 2, 1], &[2, 2], models, &[0, 1, 2, 3]), Ok(()));
     }
@@ -122,6 +196,8 @@ mod tests {
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
             Model::Closeness { column: 0, t: 0.1 },
+            graded(0.5, AlphaScope::Value),
+            graded(0.5, AlphaScope::Level),
         ] {
             assert!(fails(&[0, 1, 2, 3], &[2, 2], vec![model.clone()]), "{model}");
         }

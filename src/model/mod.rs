@@ -3,14 +3,16 @@
 mod cancel;
 mod check;
 mod classes;
+mod grades;
 mod requirement;
 mod row;
 mod seed;
 mod tally;
 
 pub use cancel::Cancel;
-pub use check::check_classes;
+pub use check::{Placement, check_classes, check_placement};
 pub use classes::Classes;
+pub use grades::{AlphaScope, Grades, MAX_LEVELS};
 pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};

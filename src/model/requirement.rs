@@ -1,6 +1,9 @@
 //! What every class of a release must satisfy.
 
 use std::fmt;
+use std::sync::Arc;
+
+use super::Grades;
 
 /// A sensitive column (or the privacy unit) as the models see it: one code per row number.
 #[derive(Debug)]
@@ -49,6 +52,13 @@ pub enum Model {
         /// The largest share.
         alpha: f64,
     },
+    /// No value, or no level of sensitivity, holds more than the share of its level.
+    Graded {
+        /// Index of the sensitive column.
+        column: usize,
+        /// The level of every value and the share of every level.
+        grades: Arc<Grades>,
+    },
 }
 
 impl Model {
@@ -58,7 +68,8 @@ impl Model {
             Self::Distinct { column, .. }
             | Self::Entropy { column, .. }
             | Self::Closeness { column, .. }
-            | Self::Share { column, .. } => *column,
+            | Self::Share { column, .. }
+            | Self::Graded { column, .. } => *column,
         }
     }
 }
@@ -73,6 +84,7 @@ impl fmt::Display for Model {
             Self::Entropy { l, .. } => write!(f, "entropy_l = {l}"),
             Self::Closeness { t, .. } => write!(f, "t = {t}"),
             Self::Share { alpha, .. } => write!(f, "alpha = {alpha}"),
+            Self::Graded { grades, .. } => write!(f, "{grades}"),
         }
     }
 }

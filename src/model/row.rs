@@ -5,6 +5,10 @@
 //! methods work on a slice of such rows and move whole rows, so that a group is always contiguous
 //! and deep recursion stays in the cache.
 
+use std::cmp::Ordering;
+
+use super::RowKeys;
+
 /// The most quasi-identifiers one release can have.
 pub const MAX_QUASI_IDENTIFIERS: usize = 64;
 
@@ -43,6 +47,15 @@ pub struct Row<C, const W: usize> {
     pub codes: [C; W],
     /// Number of the row in the payload.
     pub id: u32,
+}
+
+impl<C: Code, const W: usize> Row<C, W> {
+    /// The order of rows that does not depend on where they stood in the input: quasi-identifiers
+    /// as declared, then the row key.
+    #[inline]
+    pub fn canonical_order(&self, other: &Self, keys: &RowKeys) -> Ordering {
+        self.codes.cmp(&other.codes).then_with(|| keys.compare(self.id, other.id))
+    }
 }
 
 macro_rules! row_table {

@@ -1,5 +1,6 @@
 //! Does a set of rows satisfy a requirement? Answered while the rows are being added.
 
+use super::Grades;
 use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
 
 /// Counts of the sensitive values of a growing set of rows, one counter set per model.
@@ -28,9 +29,12 @@ impl<'a> Tally<'a> {
         sensitive: &'a [SensitiveColumn],
         global: &'a GlobalShares,
     ) -> Self {
-        let counter = |model: &Model| Counter {
-            counts: vec![0; sensitive[model.column()].cardinality as usize],
-            touched: Vec::new(),
+        let counter = |model: &Model| {
+            let counts = match model {
+                Model::Graded { grades, .. } => grades.bins(),
+                _ => sensitive[model.column()].cardinality as usize,
+            };
+            Counter { counts: vec![0; counts], touched: Vec::new() }
         };
         let counters = requirement.models.iter().map(counter).collect();
         Self { requirement, sensitive, global, counters, rows: 0 }
@@ -40,7 +44,10 @@ impl<'a> Tally<'a> {
     pub fn add(&mut self, id: u32) {
         self.rows += 1;
         for (model, counter) in self.requirement.models.iter().zip(&mut self.counters) {
-            let code = self.sensitive[model.column()].codes[id as usize];
+            let mut code = self.sensitive[model.column()].codes[id as usize];
+            if let Model::Graded { grades, .. } = model {
+                code = grades.bin(code);
+            }
             let count = &mut counter.counts[code as usize];
             if *count == 0 {
                 counter.touched.push(code);
@@ -84,6 +91,7 @@ impl<'a> Tally<'a> {
                 Model::Distinct { at_least, .. } => counter.touched.len() >= *at_least as usize,
                 Model::Entropy { l, .. } => counter.entropy(rows) >= l.ln() - ROUNDING,
                 Model::Share { alpha, .. } => counter.largest() / rows <= alpha + ROUNDING,
+                Model::Graded { grades, .. } => counter.keeps(grades, self.rows),
                 Model::Closeness { t, .. } => {
                     let shares = &self.global.columns[model.column()];
                     let distance = if column.ordered {
@@ -113,6 +121,12 @@ impl Counter {
     fn largest(&self) -> f64 {
         let counts = self.touched.iter().map(|code| self.counts[*code as usize]);
         f64::from(counts.max().unwrap_or(0))
+    }
+
+    fn keeps(&self, grades: &Grades, rows: u32) -> bool {
+        self.touched
+            .iter()
+            .all(|bin| grades.allows(grades.bin_level(*bin), self.counts[*bin as usize], rows))
     }
 
     /// Earth mover's distance when all values are equally far apart: the mass in excess.
@@ -212,7 +226,10 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::model::AlphaScope;
 
     fn column(codes: &[u32], ordered: bool) -> Vec<SensitiveColumn> {
         let cardinality = codes.iter().max().map_or(0, |max| max + 1);
@@ -248,6 +265,21 @@ mod tests {
         let model = |alpha| Model::Share { column: 0, alpha };
         assert!(holds(model(0.5), &sensitive, &[0, 1, 2, 3]));
         assert!(!holds(model(0.49), &sensitive, &[0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn graded_shares_bound_each_value_or_the_whole_level() {
+        // Two values of level 1 and two of level 2, one row each.
+        let sensitive = column(&[0, 1, 2, 3], false);
+        let keeps = |alphas: [f64; 2], scope| {
+            let grades = Grades::new(vec![1, 1, 2, 2], alphas.to_vec(), scope);
+            let grades = Arc::new(grades.unwrap_or_else(|_| unreachable!()));
+            holds(Model::Graded { column: 0, grades }, &sensitive, &[0, 1, 2, 3])
+        };
+        assert!(keeps([0.25, 0.5], AlphaScope::Value));
+        assert!(!keeps([0.24, 0.5], AlphaScope::Value));
+        assert!(!keeps([0.25, 0.5], AlphaScope::Level));
+        assert!(keeps([0.5, 0.5], AlphaScope::Level));
     }
 
     // Li et al., "t-Closeness", section 4: salaries 3k..11k in nine rows; the class {3k,4k,5k} has

@@ -37,12 +37,9 @@
 mod arrange;
 mod survey;
 
+pub use super::Job;
 use crate::error::{Error, Result};
-use crate::hierarchy::Axis;
-use crate::model::{
-    Cancel, Classes, Code, GlobalShares, Requirement, Row, RowKeys, RowTable, SensitiveColumn,
-    Tally, with_rows,
-};
+use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
 use survey::{CutPoint, Extent};
 
 /// Where a group is cut.
@@ -63,21 +60,6 @@ pub enum Split {
     LeastLoss,
     /// The one that loses most in the group.
     Widest,
-}
-
-/// What a partition works from, beside the rows.
-#[derive(Debug, Clone, Copy)]
-pub struct Job<'a> {
-    /// The quasi-identifiers, in the order of the codes.
-    pub axes: &'a [Axis],
-    /// What every class must satisfy.
-    pub requirement: &'a Requirement,
-    /// The columns the requirement's models look at.
-    pub sensitive: &'a [SensitiveColumn],
-    /// Tells rows of equal quasi-identifiers apart.
-    pub keys: &'a RowKeys,
-    /// Asked at every cut.
-    pub cancel: &'a Cancel,
 }
 
 /// Groups of at least this many rows are worth handing to another thread.

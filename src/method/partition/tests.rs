@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::Model;
+use crate::hierarchy::Axis;
+use crate::model::{AlphaScope, Cancel, Grades, Model, Requirement, RowKeys, SensitiveColumn};
 
 const CUTS: [Cut; 3] = [Cut::Rounded, Cut::Strict, Cut::Relaxed];
 const SPLITS: [Split; 2] = [Split::LeastLoss, Split::Widest];
@@ -176,16 +177,23 @@ proptest! {
         seed in any::<u64>(),
         k in 2u32..10,
         cut in 0usize..3,
-        which in 0usize..4,
+        which in 0usize..6,
     ) {
         let value = |i: usize| (seed.rotate_left(i as u32 % 64).wrapping_mul(i as u64 + 1) >> 7) as u32 % 5;
         let values: Vec<u32> = (0..codes.len()).map(value).collect();
         let column = SensitiveColumn { name: "s".into(), codes: values, cardinality: 5, ordered: true };
+        let graded = |alphas: [f64; 2], scope| {
+            let grades = Grades::new(vec![1, 1, 2, 2, 2], alphas.to_vec(), scope);
+            let grades = grades.unwrap_or_else(|_| unreachable!());
+            Model::Graded { column: 0, grades: std::sync::Arc::new(grades) }
+        };
         let model = [
             Model::Distinct { column: 0, at_least: 3, unit: false },
             Model::Entropy { column: 0, l: 2.5 },
             Model::Closeness { column: 0, t: 0.2 },
             Model::Share { column: 0, alpha: 0.45 },
+            graded([0.35, 0.5], AlphaScope::Value),
+            graded([0.55, 0.75], AlphaScope::Level),
         ][which].clone();
         let requirement = Requirement { k, models: vec![model] };
         // `run` verifies the classes by the second code path.
