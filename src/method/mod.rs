@@ -1,3 +1,4 @@
 //! The methods: plain functions from coded rows to classes.
 
+pub mod cluster;
 pub mod partition;
