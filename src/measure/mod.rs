@@ -1,9 +1,11 @@
 //! Measures of a release: from its classes, or from counts of what was published.
 
+mod incomplete;
 mod loss;
 mod risk;
 mod utility;
 
+pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss};
 pub use loss::loss;
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use utility::Utility;

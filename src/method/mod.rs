@@ -2,6 +2,7 @@
 
 pub mod alpha_k;
 mod job;
+pub mod cluster;
 pub mod partition;
 pub mod top_down;
 

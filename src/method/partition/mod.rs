@@ -95,15 +95,24 @@ const TRIAL_ROWS: usize = 512;
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
 pub fn partition(rows: &mut RowTable, job: &Job, cut: Cut, split: Split) -> Result<Classes> {
+    let sizes = with_rows!(rows, rows => partition_rows(rows, job, cut, split))?;
+    Classes::from_sizes(&sizes)
+}
+
+/// The same on a part of a table: returns the sizes of the classes.
+pub(crate) fn partition_rows<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    cut: Cut,
+    split: Split,
+) -> Result<Vec<u32>> {
     let global = GlobalShares::new(job.requirement, job.sensitive);
     let context = Context { job, cut, split, global: &global };
     let mut sizes = Vec::new();
-    with_rows!(rows, rows => {
-        let mut worker = Worker::new(&context);
-        worker.check_whole_table(rows)?;
-        worker.divide(rows, &mut sizes)?;
-    });
-    Classes::from_sizes(&sizes)
+    let mut worker = Worker::new(&context);
+    worker.check_whole_table(rows)?;
+    worker.divide(rows, &mut sizes)?;
+    Ok(sizes)
 }
 
 #[derive(Debug)]

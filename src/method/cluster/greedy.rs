@@ -1,0 +1,216 @@
+//! Growing groups one after the other, each by the rows nearest to it (`kaim` and `k_member`).
+
+use std::hash::Hasher;
+
+use super::distance::{Column, Part};
+use super::lens::Lens;
+use super::trie::Trie;
+use super::tuples::Tuples;
+use crate::error::Result;
+use crate::model::{Cancel, Model, Seed, SensitiveColumn, Tally};
+
+/// Where the next group starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// At a random free row (`kaim`).
+    Random,
+    /// At the free row furthest from the last row taken (`k_member`), the first at random.
+    Furthest,
+}
+
+/// What growing works from, beside the tuples.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rules<'a> {
+    pub(super) columns: &'a [Column<'a>],
+    pub(super) start: Start,
+    pub(super) k: u32,
+    /// The models beside k.
+    pub(super) models: &'a [Model],
+    pub(super) sensitive: &'a [SensitiveColumn],
+    pub(super) seed: &'a Seed,
+    pub(super) cancel: &'a Cancel,
+    /// Number of the block, so that blocks draw different random rows.
+    pub(super) block: u64,
+}
+
+/// Rows that will be published alike.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    pub(super) center: Vec<Part>,
+    /// Positions of the rows among the tuples' rows.
+    pub(super) rows: Vec<u32>,
+}
+
+/// The groups so far and the rows still free.
+#[derive(Debug)]
+pub(super) struct Growth<'a> {
+    pub(super) rules: Rules<'a>,
+    pub(super) tuples: &'a Tuples,
+    /// One per model, each asking for that model only.
+    pub(super) tallies: Vec<Tally<'a>>,
+    trie: Trie,
+    lenses: Vec<Lens<'a>>,
+    /// Positions of all rows; the rows of a tuple that are taken stand first among its own.
+    slots: Vec<u32>,
+    free: u64,
+    pub(super) groups: Vec<Group>,
+    /// Rows that no group has, by position.
+    pub(super) leftovers: Vec<u32>,
+}
+
+impl<'a> Growth<'a> {
+    pub(super) fn new(rules: Rules<'a>, tuples: &'a Tuples, tallies: Vec<Tally<'a>>) -> Self {
+        Self {
+            rules,
+            tuples,
+            tallies,
+            trie: Trie::new(tuples),
+            lenses: rules.columns.iter().map(Lens::new).collect(),
+            slots: (0..tuples.rows() as u32).collect(),
+            free: tuples.rows() as u64,
+            groups: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+
+    /// Makes groups until too few rows are free for another one, then places the rest.
+    pub(super) fn run(mut self) -> Result<Vec<Group>> {
+        let mut last = None;
+        while self.free >= u64::from(self.rules.k) {
+            self.rules.cancel.check()?;
+            let start = self.next_start(last);
+            let mut group = Group::default();
+            let (whole, tuple) = self.grow(&mut group, start)?;
+            last = Some(tuple);
+            if !whole {
+                // What the group lacks no free row has, so no further group could get it either.
+                self.leftovers.append(&mut group.rows);
+                break;
+            }
+            group.center = self.lenses.iter().map(|lens| lens.part.clone()).collect();
+            self.groups.push(group);
+            self.trie.tidy(self.tuples);
+        }
+        self.collect_free_rows();
+        self.place_leftovers()?;
+        Ok(self.groups)
+    }
+
+    /// The leaf at which the next group starts, given the tuple of the last row taken.
+    fn next_start(&mut self, last: Option<usize>) -> usize {
+        if let (Start::Furthest, Some(last)) = (self.rules.start, last) {
+            self.focus(last);
+            if let Some(leaf) = self.trie.furthest(&mut self.lenses) {
+                return leaf;
+            }
+        }
+        let mut hasher = self.rules.seed.hasher();
+        hasher.write_u64(self.rules.block);
+        hasher.write_u64(self.groups.len() as u64);
+        self.trie.nth(hasher.finish() % self.free.max(1))
+    }
+
+    fn focus(&mut self, tuple: usize) {
+        for (lens, codes) in self.lenses.iter_mut().zip(&self.tuples.codes) {
+            lens.focus(codes[tuple]);
+        }
+    }
+
+    /// Grows a group from a leaf; says whether it became a class, and the last tuple it took from.
+    fn grow(&mut self, group: &mut Group, start: usize) -> Result<(bool, usize)> {
+        let mut tuple = self.trie.tuple(start);
+        self.focus(tuple);
+        self.tallies.iter_mut().for_each(Tally::clear);
+        let rows = self.trie.free(start).min(self.rules.k);
+        self.take(start, rows, group);
+        loop {
+            let size = group.rows.len() as u32;
+            self.lenses.iter_mut().for_each(|lens| lens.resize(size));
+            let lacking = self.rules.k.saturating_sub(size);
+            let found = if lacking > 0 {
+                self.trie.nearest(&mut self.lenses, &|_| true).map(|(leaf, _)| (leaf, None))
+            } else {
+                let Some(failing) = self.tallies.iter_mut().position(|tally| !tally.holds()) else {
+                    return Ok((true, tuple));
+                };
+                self.rules.cancel.check()?;
+                self.nearest_that_helps(&self.rules.models[failing], group)
+            };
+            let Some((leaf, helpful)) = found else {
+                return Ok((false, tuple));
+            };
+            tuple = self.trie.tuple(leaf);
+            let mut changed = false;
+            for (lens, codes) in self.lenses.iter_mut().zip(&self.tuples.codes) {
+                changed |= lens.widen(codes[tuple]);
+            }
+            if let Some(slot) = helpful {
+                let taken = self.first_free_slot(leaf);
+                self.slots.swap(slot, taken);
+            }
+            // While the center stays, no other tuple can get nearer than this one.
+            let rows = if changed || lacking == 0 { 1 } else { self.trie.free(leaf).min(lacking) };
+            self.take(leaf, rows, group);
+        }
+    }
+
+    fn first_free_slot(&self, leaf: usize) -> usize {
+        self.tuples.positions(self.trie.tuple(leaf)).end - self.trie.free(leaf) as usize
+    }
+
+    fn take(&mut self, leaf: usize, rows: u32, group: &mut Group) {
+        let first = self.first_free_slot(leaf);
+        for slot in first..first + rows as usize {
+            let position = self.slots[slot];
+            for tally in &mut self.tallies {
+                tally.add(self.tuples.ids[position as usize]);
+            }
+            group.rows.push(position);
+        }
+        self.trie.take(leaf, rows);
+        self.free -= u64::from(rows);
+    }
+
+    /// The nearest leaf with a row that brings a group closer to a model, and that row's slot.
+    fn nearest_that_helps(
+        &mut self,
+        model: &Model,
+        group: &Group,
+    ) -> Option<(usize, Option<usize>)> {
+        let mut lenses = std::mem::take(&mut self.lenses);
+        let values = &self.rules.sensitive[model.column()].codes;
+        let value_at = |position: u32| values[self.tuples.ids[position as usize] as usize];
+        let mut present: Vec<u32> = group.rows.iter().map(|position| value_at(*position)).collect();
+        present.sort_unstable();
+        let most_common = present.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
+        let helps = |slot: &usize| {
+            let value = value_at(self.slots[*slot]);
+            let first = present.partition_point(|other| *other < value);
+            let common = present[first..].iter().take_while(|other| **other == value).count();
+            match model {
+                Model::Distinct { .. } => common == 0,
+                Model::Entropy { .. } | Model::Share { .. } => common < most_common,
+                Model::Closeness { .. } => true,
+            }
+        };
+        let helpful_slot = |leaf: usize| {
+            let end = self.tuples.positions(self.trie.tuple(leaf)).end;
+            (self.first_free_slot(leaf)..end).find(|slot| helps(slot))
+        };
+        let found = self.trie.nearest(&mut lenses, &|leaf| helpful_slot(leaf).is_some());
+        let found = found.map(|(leaf, _)| (leaf, helpful_slot(leaf)));
+        self.lenses = lenses;
+        found
+    }
+
+    fn collect_free_rows(&mut self) {
+        let mut is_free = vec![true; self.tuples.rows()];
+        let in_groups = self.groups.iter().flat_map(|group| &group.rows);
+        for position in in_groups.chain(&self.leftovers) {
+            is_free[*position as usize] = false;
+        }
+        let free = (0..is_free.len()).filter(|position| is_free[*position]);
+        self.leftovers.extend(free.map(|position| position as u32));
+        self.leftovers.sort_unstable();
+    }
+}

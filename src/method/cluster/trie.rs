@@ -1,0 +1,316 @@
+//! Finding the nearest of many tuples without looking at most of them.
+//!
+//! A distance is a sum over columns and never negative, so tuples that agree in their first columns
+//! share a first part of it. The tuples that are still free stand in a trie, one level per column:
+//!
+//! ```text
+//!   sex     F ──────────┐         M
+//!   race    white   black         white
+//!   age     20 35   35            18 19 40
+//! ```
+//!
+//! The search goes down from the root, at every node outward from the code of the group's center,
+//! and leaves a branch as soon as what it has cost so far, plus the least the columns below can cost,
+//! is no better than the best tuple found. That is exact, and on real tables it looks at a few per
+//! cent of the tuples. Among equally near tuples the one met first is taken: the walk depends on
+//! codes and center only, never on where a row stood.
+
+use super::lens::Lens;
+use super::tuples::Tuples;
+
+/// The tuples that have free rows.
+#[derive(Debug)]
+pub(super) struct Trie {
+    levels: Vec<Level>,
+    /// Tuple of every leaf, and how many leaves still have free rows.
+    tuple_of: Vec<u32>,
+    leaves_left: usize,
+}
+
+/// All nodes of one column, in canonical order.
+#[derive(Debug, Default)]
+struct Level {
+    codes: Vec<u32>,
+    parents: Vec<u32>,
+    /// First child of every node on the next level, and the number of nodes there.
+    children: Vec<u32>,
+    /// Free rows under every node.
+    free: Vec<u32>,
+}
+
+impl Trie {
+    /// A trie over all tuples.
+    pub(super) fn new(tuples: &Tuples) -> Self {
+        let all =
+            (0..tuples.len()).map(|tuple| (tuple as u32, tuples.positions(tuple).len() as u32));
+        Self::over(tuples, all)
+    }
+
+    fn over(tuples: &Tuples, free: impl Iterator<Item = (u32, u32)>) -> Self {
+        let depth = tuples.codes.len();
+        let mut trie = Self {
+            levels: (0..depth).map(|_| Level::default()).collect(),
+            tuple_of: Vec::new(),
+            leaves_left: 0,
+        };
+        let mut previous: Option<u32> = None;
+        for (tuple, rows) in free {
+            let same = |codes: &Vec<u32>| {
+                previous.is_some_and(|other| codes[other as usize] == codes[tuple as usize])
+            };
+            let shared = tuples.codes.iter().take_while(|codes| same(codes)).count();
+            for depth in shared..depth {
+                let parent = if depth == 0 { 0 } else { trie.levels[depth - 1].codes.len() - 1 };
+                let below = trie.levels.get(depth + 1).map_or(0, |level| level.codes.len());
+                let level = &mut trie.levels[depth];
+                level.codes.push(tuples.codes[depth][tuple as usize]);
+                level.parents.push(parent as u32);
+                level.children.push(below as u32);
+                level.free.push(0);
+            }
+            for level in &mut trie.levels {
+                if let Some(free) = level.free.last_mut() {
+                    *free += rows;
+                }
+            }
+            trie.tuple_of.push(tuple);
+            previous = Some(tuple);
+        }
+        for depth in 0..depth {
+            let below = trie.levels.get(depth + 1).map_or(0, |level| level.codes.len());
+            trie.levels[depth].children.push(below as u32);
+        }
+        trie.leaves_left = trie.tuple_of.len();
+        trie
+    }
+
+    /// Tuple at a leaf.
+    pub(super) fn tuple(&self, leaf: usize) -> usize {
+        self.tuple_of[leaf] as usize
+    }
+
+    /// Free rows at a leaf.
+    pub(super) fn free(&self, leaf: usize) -> u32 {
+        self.levels.last().map_or(0, |level| level.free[leaf])
+    }
+
+    /// The leaf of the `nth` free row in canonical order.
+    pub(super) fn nth(&self, mut nth: u64) -> usize {
+        let mut nodes = 0..self.levels.first().map_or(0, |level| level.codes.len());
+        let mut at = 0;
+        for level in &self.levels {
+            at = nodes.start;
+            while at + 1 < nodes.end && u64::from(level.free[at]) <= nth {
+                nth -= u64::from(level.free[at]);
+                at += 1;
+            }
+            nodes = level.children[at] as usize..level.children[at + 1] as usize;
+        }
+        at
+    }
+
+    /// Takes rows of a leaf away.
+    pub(super) fn take(&mut self, leaf: usize, rows: u32) {
+        let mut node = leaf;
+        for level in self.levels.iter_mut().rev() {
+            level.free[node] -= rows;
+            node = level.parents[node] as usize;
+        }
+        self.leaves_left -= usize::from(self.free(leaf) == 0);
+    }
+
+    /// Drops the tuples without free rows once they are the majority. Leaves change their numbers.
+    pub(super) fn tidy(&mut self, tuples: &Tuples) {
+        if self.leaves_left * 2 > self.tuple_of.len() || self.tuple_of.len() < 64 {
+            return;
+        }
+        let free = self.levels.last().map(|level| level.free.as_slice()).unwrap_or_default();
+        let left = self.tuple_of.iter().zip(free).filter(|(_, free)| **free > 0);
+        *self = Self::over(tuples, left.map(|(tuple, free)| (*tuple, *free)));
+    }
+
+    /// The leaf that costs least among those `accept` likes.
+    pub(super) fn nearest(
+        &self,
+        lenses: &mut [Lens<'_>],
+        accept: &dyn Fn(usize) -> bool,
+    ) -> Option<(usize, u64)> {
+        let mut bounds = vec![0; lenses.len() + 1];
+        for (depth, lens) in lenses.iter().enumerate().rev() {
+            bounds[depth] = bounds[depth + 1] + lens.least;
+        }
+        let mut search = Search {
+            levels: &self.levels,
+            lenses,
+            bounds: &bounds,
+            accept,
+            best: u64::MAX,
+            leaf: None,
+        };
+        search.nearest(0, 0..self.levels.first()?.codes.len(), 0);
+        search.leaf.map(|leaf| (leaf, search.best))
+    }
+
+    /// The leaf that costs most.
+    pub(super) fn furthest(&self, lenses: &mut [Lens<'_>]) -> Option<usize> {
+        let mut bounds = vec![0; lenses.len() + 1];
+        for (depth, lens) in lenses.iter().enumerate().rev() {
+            bounds[depth] = bounds[depth + 1] + lens.most();
+        }
+        let accept = &|_| true;
+        let mut search =
+            Search { levels: &self.levels, lenses, bounds: &bounds, accept, best: 0, leaf: None };
+        search.furthest(0, 0..self.levels.first()?.codes.len(), 0);
+        search.leaf
+    }
+}
+
+/// One walk through the trie.
+struct Search<'s, 'a> {
+    levels: &'s [Level],
+    lenses: &'s mut [Lens<'a>],
+    /// Least (or most) that the columns from a depth on can cost.
+    bounds: &'s [u64],
+    accept: &'s dyn Fn(usize) -> bool,
+    best: u64,
+    leaf: Option<usize>,
+}
+
+impl Search<'_, '_> {
+    fn nearest(&mut self, depth: usize, nodes: std::ops::Range<usize>, so_far: u64) {
+        let codes = &self.levels[depth].codes[nodes.clone()];
+        let low = self.lenses[depth].part.low;
+        let center = nodes.start + codes.partition_point(|code| *code < low);
+        for node in center..nodes.end {
+            if !self.step(depth, node, so_far) {
+                break;
+            }
+        }
+        for node in (nodes.start..center).rev() {
+            if !self.step(depth, node, so_far) {
+                break;
+            }
+        }
+    }
+
+    /// Looks at one node; says whether nodes further out can still be better.
+    #[inline]
+    fn step(&mut self, depth: usize, node: usize, so_far: u64) -> bool {
+        let level = &self.levels[depth];
+        if level.free[node] == 0 {
+            return true;
+        }
+        let lens = &mut self.lenses[depth];
+        let cost = lens.cost(level.codes[node]);
+        let other_columns = so_far + self.bounds[depth + 1];
+        if other_columns + cost.cost >= self.best {
+            return !lens.column.is_monotone() || other_columns + cost.beyond < self.best;
+        }
+        if depth + 1 < self.levels.len() {
+            let children = level.children[node] as usize..level.children[node + 1] as usize;
+            self.nearest(depth + 1, children, so_far + cost.cost);
+        } else if (self.accept)(node) {
+            self.best = so_far + cost.cost;
+            self.leaf = Some(node);
+        }
+        true
+    }
+
+    fn furthest(&mut self, depth: usize, nodes: std::ops::Range<usize>, so_far: u64) {
+        let level = &self.levels[depth];
+        for node in nodes {
+            if level.free[node] == 0 {
+                continue;
+            }
+            let so_far = so_far + self.lenses[depth].cost(level.codes[node]).cost;
+            if self.leaf.is_some() && so_far + self.bounds[depth + 1] <= self.best {
+                continue;
+            }
+            if depth + 1 < self.levels.len() {
+                let children = level.children[node] as usize..level.children[node + 1] as usize;
+                self.furthest(depth + 1, children, so_far);
+            } else {
+                self.best = so_far;
+                self.leaf = Some(node);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distance::{Column, Metric, Scale};
+    use super::*;
+    use crate::hierarchy::Axis;
+    use crate::model::{RowKeys, RowTable};
+
+    /// A walk of many groups over random tuples, checked against looking at every tuple.
+    fn check(metric: Metric) {
+        let mut state = 7u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % below) as u32
+        };
+        let values: Vec<f64> = (0..20).map(f64::from).collect();
+        let axes = [Axis::set(4, true), Axis::line(&values, true), Axis::line(&values, true)];
+        // k_member has dropped the rows with holes, so its searches never meet code 0.
+        let hole = u32::from(metric == Metric::Ncp);
+        let codes: Vec<[u32; 3]> =
+            (0..400).map(|_| [next(5).max(hole), next(21).max(hole), next(21).max(hole)]).collect();
+        let counts = |column: usize| {
+            let mut counts = vec![0u64; 21];
+            codes.iter().for_each(|row| counts[row[column] as usize] += 1);
+            counts.truncate(axes[column].codes as usize);
+            counts
+        };
+        let columns: Vec<Column<'_>> = (0..3)
+            .map(|index| Column::new((index, &axes[index]), metric, 1.0, &counts(index)))
+            .collect();
+        let Some(RowTable::Byte8(mut rows)) = RowTable::from_codes(&codes) else {
+            unreachable!("small codes")
+        };
+        let tuples = Tuples::new(&mut rows, &columns, &RowKeys::default());
+        let mut trie = Trie::new(&tuples);
+        let mut lenses: Vec<Lens<'_>> = columns.iter().map(Lens::new).collect();
+        let mut free = 400;
+        while free >= 4 {
+            let start = trie.nth(u64::from(next(free)));
+            let focus = trie.tuple(start);
+            lenses.iter_mut().zip(&tuples.codes).for_each(|(lens, codes)| lens.focus(codes[focus]));
+            trie.take(start, 1);
+            for size in 1..4 {
+                lenses.iter_mut().for_each(|lens| lens.resize(size));
+                let found = trie.nearest(&mut lenses, &|_| true);
+                let cost = |lenses: &mut [Lens<'_>], tuple: usize| -> u64 {
+                    let columns = lenses.iter_mut().zip(&tuples.codes);
+                    columns.map(|(lens, codes)| lens.cost(codes[tuple]).cost).sum()
+                };
+                let open: Vec<usize> =
+                    (0..trie.tuple_of.len()).filter(|leaf| trie.free(*leaf) > 0).collect();
+                let costs: Vec<u64> =
+                    open.iter().map(|leaf| cost(&mut lenses, trie.tuple(*leaf))).collect();
+                assert_eq!(found.map(|(_, cost)| cost), costs.iter().min().copied());
+                if metric == Metric::Ncp && size == 1 {
+                    let far = trie.furthest(&mut lenses).map(|leaf| trie.tuple(leaf));
+                    let far = far.map(|tuple| cost(&mut lenses, tuple));
+                    assert_eq!(far, costs.iter().max().copied());
+                }
+                let Some((leaf, _)) = found else { return };
+                let tuple = trie.tuple(leaf);
+                lenses.iter_mut().zip(&tuples.codes).for_each(|(lens, codes)| {
+                    lens.widen(codes[tuple]);
+                });
+                trie.take(leaf, 1);
+            }
+            free -= 4;
+            trie.tidy(&tuples);
+        }
+    }
+
+    #[test]
+    fn the_walk_finds_what_looking_at_every_tuple_finds() {
+        check(Metric::Entropy(Scale::Column));
+        check(Metric::Entropy(Scale::Value));
+        check(Metric::Ncp);
+    }
+}
