@@ -1,5 +1,7 @@
-//! Measures of a release, from its classes.
+//! Measures of a release, from its classes or its published nodes.
 
 mod loss;
+mod precision;
 
 pub use loss::loss;
+pub use precision::precision;
