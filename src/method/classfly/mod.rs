@@ -35,8 +35,9 @@
 //!
 //! **Cost.** Rows are grouped once per constraint, from their values. All open rows are always on the
 //! same levels, so a climb only merges groups: it costs one lookup per open row and constraint that
-//! has the column. There are at most as many rounds as levels, and a pass of a filter is linear in
-//! the candidates left.
+//! has the column. There are at most as many rounds as the trees have levels, and a round is linear
+//! in the open rows times the constraints: counts are kept, not made anew, and rows that fall one
+//! after the other are found through their groups.
 //!
 //! **Departures.** Datafly's violating rows are those outside the largest satisfying set, since with
 //! several constraints suppressing only the rows that break one now can break another. Fewer rows

@@ -222,6 +222,28 @@ fn codes_beyond_a_tree_are_our_bug_and_no_panic() {
     assert!(matches!(outcome, Err(Error::Bug(_))));
 }
 
+// Neither the keys of the method nor those of the checker fit 64 bits here.
+#[test]
+fn projections_on_many_columns_are_grouped_and_checked() {
+    let trees: Vec<Tree> = (0..48).map(|_| tree(&Levels::default(), 2)).collect();
+    let mut codes: Vec<[u32; 48]> =
+        (0..12).map(|row| std::array::from_fn(|column| (row / 2) >> (column % 3) & 1)).collect();
+    let all = [constraint(&(0..48).collect::<Vec<_>>(), 2)];
+    let unchanged = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    assert_eq!(unchanged.components[0].climbs, 0);
+    assert!(unchanged.nodes.iter().flatten().all(|node| *node < 2));
+    // The rows of the first pair now differ in the last column, so that is the one they climb.
+    codes[1][47] ^= 1;
+    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    assert_eq!(recoding.nodes[47][..2], [2, 2]);
+    assert_eq!(recoding.nodes[..47], unchanged.nodes[..47]);
+    let rows = RowTable::from_codes(&codes).unwrap();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
+    let broken = Recoding { components: recoding.components, nodes: unchanged.nodes };
+    assert!(check_constraints(&rows, &job, &broken).is_err());
+}
+
 #[test]
 fn every_broken_promise_is_found() {
     use figure_1::*;
