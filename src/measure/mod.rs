@@ -1,4 +1,5 @@
 //! Measures of a release: from its classes, or from counts of what was published.
+//! Measures of a release, from its classes or its published nodes.
 
 mod incomplete;
 mod loss;
@@ -49,3 +50,7 @@ mod sensitivity;
 pub use loss::loss;
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
+mod precision;
+
+pub use loss::loss;
+pub use precision::precision;

@@ -1,0 +1,239 @@
+//! Many constraints at once: Classfly+ (`classfly_complete`, `classfly_partial`, `classfly_naive`),
+//! its forerunner for one constraint (`classfly`) and Datafly (`datafly`).
+//!
+//! **Guarantee.** A constraint ⟨columns, K⟩ asks that every combination of published values in its
+//! columns occurs at least K times. It holds for every constraint on the rows that are not
+//! suppressed. Constraints that share no column, directly or through others, form independent parts;
+//! a row suppressed in one part publishes `*` in all columns of that part only, and fewer rows than
+//! the part's largest K are (for `datafly`: at most as many as allowed). Such a row tells nothing
+//! but that it is one of these few.
+//!
+//! **Steps.**
+//!
+//! 1. drop every constraint contained in another (fewer or the same columns, smaller or the same K);
+//! 2. cut the rest into independent parts, and solve each alone on its own columns;
+//! 3. while at least max K rows of the part are open: freeze, as they are, the largest set of open
+//!    rows that satisfies the constraints by itself, then generalize by one level, for the rows still
+//!    open, the column in which they have the most different values (the first declared of several;
+//!    a column at its top is skipped);
+//! 4. suppress the rows left.
+//!
+//! [`Variant`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
+//! generalizes all rows until few enough are outside the set, and suppresses those.
+//!
+//! Worked on figures 1 and 2 of the paper, ⟨{Race, Birth}, 3⟩ and ⟨{Birth, ZIP}, 2⟩. The first
+//! seven rows already satisfy both, so complete and partial publish them unchanged; the naive variant
+//! asks for three equal rows in all columns. The two rows left are fewer than three.
+//!
+//! | rows | Race | Birth | ZIP | complete, partial | naive |
+//! | --- | --- | --- | --- | --- | --- |
+//! | t1, t2 | White | 8/25/65 | 02138 | unchanged | White, 8/25/65, 0213* |
+//! | t3, t4 | White | 8/25/65 | 02135 | unchanged | White, 8/25/65, 0213* |
+//! | t5 – t7 | Black | 6/20/66 | 02137 | unchanged | unchanged |
+//! | t8 | Black | 6/20/66 | 02136 | `*`, `*`, `*` | `*`, `*`, `*` |
+//! | t9 | White | 6/20/66 | 02136 | `*`, `*`, `*` | `*`, `*`, `*` |
+//!
+//! **Cost.** Rows are grouped once per constraint, from their values. All open rows are always on the
+//! same levels, so a climb only merges groups: it costs one lookup per open row and constraint that
+//! has the column. There are at most as many rounds as the trees have levels, and a round is linear
+//! in the open rows times the constraints: counts are kept, not made anew, and rows that fall one
+//! after the other are found through their groups.
+//!
+//! **Departures.** Datafly's violating rows are those outside the largest satisfying set, since with
+//! several constraints suppressing only the rows that break one now can break another. Fewer rows
+//! than a K are an error instead of a table of stars. The paper's figure generalizes rows of its
+//! sub-table ⟨{Sex, Work_Hrs}, 2⟩ that already satisfy the constraint; by its own rule they stay.
+//!
+//! **Source.** Yang, Liu, Wang and Yu, "K-Anonymization approaches for supporting multiple
+//! constraints", Journal of Software 17(5), 2006 (paper P2); Sweeney, "Datafly", 1997.
+
+mod check;
+mod group;
+mod number;
+mod plan;
+mod subtable;
+
+use rayon::prelude::*;
+
+pub use check::check_constraints;
+use plan::{Part, plan};
+use subtable::{Outcome, SubTable};
+
+use crate::error::{Error, Result};
+use crate::hierarchy::Tree;
+use crate::model::{Cancel, Code, Row, RowTable, with_rows};
+
+/// Every combination of published values in these columns must occur at least k times.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+pub struct Constraint {
+    /// The columns, by their positions among the quasi-identifiers.
+    pub columns: Vec<usize>,
+    /// The smallest number of equal rows.
+    pub k: u32,
+}
+
+/// How the rows that can be published as they are get found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Variant {
+    /// Drop the rows that some constraint rejects, with all constraints in turn, until none is left
+    /// (method `classfly_complete`; with one constraint, `classfly`).
+    Complete,
+    /// The same set, found by adding the constraints one at a time (method `classfly_partial`).
+    Partial,
+    /// Only rows with max K equals in all columns of the part (method `classfly_naive`).
+    Naive,
+}
+
+/// What the methods work from, beside the rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// The hierarchies of the quasi-identifiers, in the order of the codes.
+    pub trees: &'a [&'a Tree],
+    /// What the release must satisfy.
+    pub constraints: &'a [Constraint],
+    /// Asked in every pass.
+    pub cancel: &'a Cancel,
+}
+
+/// What is published of every row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recoding {
+    /// By column, the published node of each row in the column's tree, by position in the table.
+    /// Columns in no constraint publish their values.
+    pub nodes: Vec<Vec<u32>>,
+    /// The independent parts of the constraints, in the order of their first columns.
+    pub components: Vec<Component>,
+}
+
+/// An independent part of the constraints and what it cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Component {
+    /// Its columns, by their positions among the quasi-identifiers, as declared.
+    pub columns: Vec<usize>,
+    /// The largest k of its constraints.
+    pub max_k: u32,
+    /// Rows that publish the top in all its columns, by position in the table, in order.
+    pub suppressed: Vec<u32>,
+    /// The most rows that the method may suppress here.
+    pub suppress_limit: usize,
+    /// How often a column was generalized by one level.
+    pub climbs: usize,
+}
+
+/// Satisfies all constraints, freezing rows as soon as they can be published.
+///
+/// The rows stay where they are; the recoding speaks of them by position. Works on the current
+/// rayon pool; nothing but the counts of equal rows decides the outcome.
+///
+/// ```
+/// use datafusion_anonymize::hierarchy::{LabelTable, Tree};
+/// use datafusion_anonymize::method::classfly::{Constraint, Job, Variant, classfly};
+/// use datafusion_anonymize::model::{Cancel, RowTable};
+///
+/// let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n")?;
+/// let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, false);
+/// // a twice, b and b's neighbours once: a stays, c and d become y, and b is left alone.
+/// let rows = RowTable::from_codes(&[[0], [0], [1], [2], [3]]).unwrap();
+/// let constraints = [Constraint { columns: vec![0], k: 2 }];
+/// let job = Job { trees: &[&tree], constraints: &constraints, cancel: &Cancel::default() };
+/// let recoding = classfly(&rows, &job, Variant::Complete)?;
+/// let labels: Vec<_> = recoding.nodes[0].iter().map(|node| tree.label(*node)).collect();
+/// assert_eq!(labels, [None, None, Some("*"), Some("y"), Some("y")]);
+/// assert_eq!(recoding.components[0].suppressed, [2]);
+/// # Ok::<(), datafusion_anonymize::Error>(())
+/// ```
+pub fn classfly(rows: &RowTable, job: &Job, variant: Variant) -> Result<Recoding> {
+    recode(rows, job, |part, columns| {
+        let constraints = match variant {
+            Variant::Naive => vec![part.union()],
+            Variant::Complete | Variant::Partial => part.constraints.clone(),
+        };
+        let mut table = SubTable::new(part, &constraints, columns, job.trees, job.cancel)?;
+        let mut climbs = 0;
+        while table.is_worth_a_round() {
+            let subset = table.largest_subset(variant)?;
+            table.freeze(&subset);
+            if !table.is_worth_a_round() || !table.climb() {
+                break;
+            }
+            climbs += 1;
+        }
+        Ok(Solution { outcome: table.finish(), climbs, limit: part.max_k() as usize - 1 })
+    })
+}
+
+/// Satisfies all constraints by generalizing whole columns, until in each independent part at most
+/// `may_suppress` rows (by default its largest k) are outside the largest set that satisfies them.
+pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Result<Recoding> {
+    recode(rows, job, |part, columns| {
+        let limit = may_suppress.unwrap_or(part.max_k() as usize);
+        let mut table = SubTable::new(part, &part.constraints, columns, job.trees, job.cancel)?;
+        let mut subset = table.largest_subset(Variant::Complete)?;
+        let mut climbs = 0;
+        while table.open_rows() - subset.len() > limit && table.climb() {
+            subset = table.largest_subset(Variant::Complete)?;
+            climbs += 1;
+        }
+        table.freeze(&subset);
+        Ok(Solution { outcome: table.finish(), climbs, limit })
+    })
+}
+
+/// How a part was solved.
+struct Solution {
+    outcome: Outcome,
+    climbs: usize,
+    limit: usize,
+}
+
+/// Solves the parts of the constraints and puts their outcomes together.
+fn recode(
+    rows: &RowTable,
+    job: &Job,
+    solve: impl Fn(&Part, &[Vec<u32>]) -> Result<Solution> + Sync,
+) -> Result<Recoding> {
+    let parts = plan(job.constraints, job.trees.len())?;
+    let max_k = parts.iter().map(Part::max_k).max().unwrap_or(0);
+    if rows.len() < max_k as usize {
+        return Err(Error::TooFewRows { rows: rows.len(), k: max_k });
+    }
+    // Grouping reads a few columns of all rows, so they stand apart; the codes of a column become
+    // its published nodes in place.
+    let mut nodes = with_rows!(rows, rows => columns(rows, job.trees))?;
+    job.cancel.check()?;
+    let solutions = parts.par_iter().map(|part| solve(part, &nodes)).collect::<Result<Vec<_>>>()?;
+    let mut components = Vec::with_capacity(parts.len());
+    for (part, Solution { outcome, climbs, limit }) in parts.into_iter().zip(solutions) {
+        for (place, column) in part.columns.iter().enumerate() {
+            outcome.publish(place, &mut nodes[*column], job.trees[*column]);
+        }
+        components.push(Component {
+            max_k: part.max_k(),
+            columns: part.columns,
+            suppressed: outcome.suppressed,
+            suppress_limit: limit,
+            climbs,
+        });
+    }
+    Ok(Recoding { nodes, components })
+}
+
+/// The codes of the rows, column by column, checked against the trees.
+fn columns<C: Code, const W: usize>(rows: &[Row<C, W>], trees: &[&Tree]) -> Result<Vec<Vec<u32>>> {
+    if trees.len() > W {
+        return Err(Error::bug(format!("{} trees for rows of {W} columns", trees.len())));
+    }
+    let column = |(index, tree): (usize, &&Tree)| {
+        let codes: Vec<u32> = rows.iter().map(|row| row.codes[index].get()).collect();
+        match codes.iter().max() {
+            Some(max) if *max >= tree.codes() => {
+                Err(Error::bug(format!("quasi-identifier {} has codes beyond its tree", index + 1)))
+            }
+            _ => Ok(codes),
+        }
+    };
+    trees.par_iter().enumerate().map(column).collect()
+}
+
+#[cfg(test)]
+mod tests;

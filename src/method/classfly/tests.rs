@@ -1,0 +1,447 @@
+//! The worked tables of paper P2 and the promises of its methods on random tables.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::hierarchy::{LabelTable, Levels, intervals, prefixes};
+use crate::measure::precision;
+
+const VARIANTS: [Variant; 3] = [Variant::Complete, Variant::Partial, Variant::Naive];
+
+fn constraint(columns: &[usize], k: u32) -> Constraint {
+    Constraint { columns: columns.to_vec(), k }
+}
+
+/// Runs a method and looks at the outcome with the checker.
+fn run<const D: usize>(
+    codes: &[[u32; D]],
+    trees: &[Tree],
+    constraints: &[Constraint],
+    method: impl Fn(&RowTable, &Job) -> Result<Recoding>,
+) -> Result<Recoding> {
+    let rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let cancel = Cancel::default();
+    let job = Job { trees: &trees, constraints, cancel: &cancel };
+    let recoding = method(&rows, &job)?;
+    check_constraints(&rows, &job, &recoding)?;
+    Ok(recoding)
+}
+
+fn solve<const D: usize>(
+    codes: &[[u32; D]],
+    trees: &[Tree],
+    constraints: &[Constraint],
+    variant: Variant,
+) -> Result<Recoding> {
+    run(codes, trees, constraints, |rows, job| classfly(rows, job, variant))
+}
+
+/// A tree over values in the order of their codes; none of the sources used here reorders them.
+fn tree(levels: &Levels, values: usize) -> Tree {
+    let (tree, order) = Tree::new(levels, values, false);
+    assert!(order.iter().copied().eq(0..values as u32));
+    tree
+}
+
+/// What a column publishes: labels above the values, the values themselves below.
+fn labels(nodes: &[u32], tree: &Tree, values: &[&str]) -> Vec<String> {
+    let label = |node: &u32| tree.label(*node).unwrap_or_else(|| values[*node as usize]).to_owned();
+    nodes.iter().map(label).collect()
+}
+
+mod figure_1 {
+    use super::*;
+
+    pub(super) const RACES: [&str; 2] = ["Black", "White"];
+    pub(super) const BIRTHS: [&str; 2] = ["6/20/66", "8/25/65"];
+    pub(super) const ZIPS: [&str; 4] = ["02135", "02136", "02137", "02138"];
+
+    /// t1..t9 of (Race, Birth, ZIP).
+    pub(super) const ROWS: [[u32; 3]; 9] = [
+        [1, 1, 3],
+        [1, 1, 3],
+        [1, 1, 0],
+        [1, 1, 0],
+        [0, 0, 2],
+        [0, 0, 2],
+        [0, 0, 2],
+        [0, 0, 1],
+        [1, 0, 1],
+    ];
+
+    pub(super) fn trees() -> Vec<Tree> {
+        let zips = prefixes(&ZIPS, &[4, 3, 2, 1]).unwrap_or_default();
+        vec![tree(&Levels::default(), 2), tree(&Levels::default(), 2), tree(&zips, 4)]
+    }
+
+    pub(super) fn constraints() -> [Constraint; 2] {
+        [constraint(&[0, 1], 3), constraint(&[1, 2], 2)]
+    }
+}
+
+#[test]
+fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
+    use figure_1::*;
+    for variant in [Variant::Complete, Variant::Partial] {
+        let recoding = solve(&ROWS, &trees(), &constraints(), variant).unwrap();
+        let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
+        let expected = ["02138", "02138", "02135", "02135", "02137", "02137", "02137", "*", "*"];
+        assert_eq!(zips, expected, "{variant:?}");
+        let races = labels(&recoding.nodes[0], &trees()[0], &RACES);
+        assert_eq!(races[..7], ["White", "White", "White", "White", "Black", "Black", "Black"]);
+        assert_eq!(races[7..], ["*", "*"]);
+        let births = labels(&recoding.nodes[1], &trees()[1], &BIRTHS);
+        assert_eq!(births[3..5], ["8/25/65", "6/20/66"]);
+        assert_eq!(births[7..], ["*", "*"]);
+        assert_eq!(recoding.components[0].suppressed, [7, 8]);
+    }
+}
+
+#[test]
+fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
+    use figure_1::*;
+    let recoding = solve(&ROWS, &trees(), &constraints(), Variant::Naive).unwrap();
+    let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
+    let expected = ["0213*", "0213*", "0213*", "0213*", "02137", "02137", "02137", "*", "*"];
+    assert_eq!(zips, expected);
+    let births = labels(&recoding.nodes[1], &trees()[1], &BIRTHS);
+    assert_eq!(births[..4], ["8/25/65"; 4]);
+    assert_eq!(recoding.components[0].suppressed, [7, 8]);
+}
+
+// P2, Fig. 1, sub-table ⟨{Sex, Work_Hrs}, 2⟩. The figure shows t7–t9 at [40-45), although (f, 44)
+// already occurs three times; by the paper's own rule they are frozen at 44.
+#[test]
+fn p2_figure_1_working_hours_that_already_agree_stay() {
+    let hours = ["30", "32", "35", "37", "42", "44"];
+    let values: Vec<i128> = hours.iter().filter_map(|hour| hour.parse().ok()).collect();
+    let levels = intervals(&values, &[5], &|value| value.to_string()).unwrap();
+    let trees = [tree(&Levels::default(), 2), tree(&levels, 6)];
+    let codes = [[1, 0], [1, 1], [0, 2], [0, 3], [1, 4], [1, 5], [0, 5], [0, 5], [0, 5]];
+    for variant in VARIANTS {
+        let recoding = solve(&codes, &trees, &[constraint(&[0, 1], 2)], variant).unwrap();
+        let published = labels(&recoding.nodes[1], &trees[1], &hours);
+        let intervals = ["[30-34]", "[30-34]", "[35-39]", "[35-39]", "[40-44]", "[40-44]"];
+        assert_eq!(published[..6], intervals);
+        assert_eq!(published[6..], ["44", "44", "44"]);
+        assert!(recoding.components[0].suppressed.is_empty());
+    }
+}
+
+#[test]
+fn independent_parts_suppress_their_own_columns_only() {
+    let flat = || tree(&Levels::default(), 3);
+    let trees = [flat(), flat(), flat()];
+    // Row 4 is alone in column 0, row 0 in column 2; column 1 is in no constraint.
+    let codes = [[0, 0, 1], [0, 1, 0], [0, 2, 0], [0, 1, 0], [2, 0, 0]];
+    let constraints = [constraint(&[0], 2), constraint(&[2], 3)];
+    let recoding = solve(&codes, &trees, &constraints, Variant::Complete).unwrap();
+    assert_eq!(recoding.nodes, [vec![0, 0, 0, 0, 3], vec![0, 1, 2, 1, 0], vec![3, 0, 0, 0, 0]]);
+    let suppressed: Vec<_> = recoding.components.iter().map(|c| c.suppressed.clone()).collect();
+    assert_eq!(suppressed, [vec![4], vec![0]]);
+}
+
+#[test]
+fn a_missing_value_climbs_directly_to_the_top() {
+    let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n").unwrap();
+    let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, true);
+    // One missing value, and one of each: the pairs meet under x and y, one level up.
+    let codes = [[0], [1], [2], [3], [4]];
+    let recoding =
+        solve(&codes, std::slice::from_ref(&tree), &[constraint(&[0], 2)], Variant::Complete);
+    let (top, nodes) = (tree.nodes() - 1, recoding.unwrap().nodes);
+    assert_eq!(nodes[0], [top, 5, 5, 6, 6]);
+    // Two missing values are a group of their own.
+    let codes = [[0], [0], [1], [2]];
+    let recoding = solve(&codes, &[tree], &[constraint(&[0], 2)], Variant::Complete);
+    assert_eq!(recoding.unwrap().nodes[0], [0, 0, 5, 5]);
+}
+
+#[test]
+fn equally_wide_columns_are_generalized_as_declared() {
+    let flat = || tree(&Levels::default(), 2);
+    let codes = [[0, 0], [0, 1], [1, 0], [1, 1]];
+    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Variant::Complete);
+    assert_eq!(recoding.unwrap().nodes, [vec![2, 2, 2, 2], vec![0, 1, 0, 1]]);
+}
+
+#[test]
+fn datafly_generalizes_all_rows_and_suppresses_a_few() {
+    use figure_1::*;
+    let method = |limit| move |rows: &RowTable, job: &Job| datafly(rows, job, limit);
+    // Only t8 and t9 are outside the largest subset, and two may be suppressed.
+    let recoding = run(&ROWS, &trees(), &constraints(), method(None)).unwrap();
+    assert_eq!(recoding.components[0].suppressed, [7, 8]);
+    assert_eq!(recoding.components[0].climbs, 0);
+    let strict = run(&ROWS, &trees(), &constraints(), method(Some(0))).unwrap();
+    assert!(strict.components[0].suppressed.is_empty());
+    let levels: Vec<u32> = strict.nodes[2].iter().map(|node| trees()[2].level(*node)).collect();
+    assert!(levels[0] > 0 && levels.iter().all(|level| *level == levels[0]), "{levels:?}");
+}
+
+#[test]
+fn precision_is_that_of_the_levels_climbed() {
+    use figure_1::*;
+    let trees = trees();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let of = |variant| {
+        let recoding = solve(&ROWS, &figure_1::trees(), &constraints(), variant);
+        precision(&recoding.unwrap().nodes, &trees)
+    };
+    assert!((of(Variant::Complete) - (1.0 - 6.0 / 27.0)).abs() < 1e-12);
+    // Four rows climb one of five levels of the ZIP beside the two suppressed rows.
+    assert!((of(Variant::Naive) - (1.0 - (6.0 + 4.0 / 5.0) / 27.0)).abs() < 1e-12);
+}
+
+#[test]
+fn fewer_rows_than_a_k_are_an_error() {
+    let flat = [tree(&Levels::default(), 2)];
+    let outcome = solve(&[[0], [1]], &flat, &[constraint(&[0], 3)], Variant::Complete);
+    assert_eq!(outcome, Err(Error::TooFewRows { rows: 2, k: 3 }));
+}
+
+#[test]
+fn a_cancelled_run_stops() {
+    let flat = tree(&Levels::default(), 2);
+    let cancel = Cancel::default();
+    cancel.cancel();
+    let constraints = [constraint(&[0], 2)];
+    let job = Job { trees: &[&flat], constraints: &constraints, cancel: &cancel };
+    let rows = RowTable::from_codes(&[[0], [1]]).unwrap();
+    assert_eq!(classfly(&rows, &job, Variant::Complete), Err(Error::Cancelled));
+    assert_eq!(datafly(&rows, &job, None), Err(Error::Cancelled));
+}
+
+#[test]
+fn codes_beyond_a_tree_are_our_bug_and_no_panic() {
+    let flat = [tree(&Levels::default(), 2)];
+    let outcome = solve(&[[0], [2]], &flat, &[constraint(&[0], 2)], Variant::Complete);
+    assert!(matches!(outcome, Err(Error::Bug(_))));
+}
+
+// Neither the keys of the method nor those of the checker fit 64 bits here.
+#[test]
+fn projections_on_many_columns_are_grouped_and_checked() {
+    let trees: Vec<Tree> = (0..48).map(|_| tree(&Levels::default(), 2)).collect();
+    let mut codes: Vec<[u32; 48]> =
+        (0..12).map(|row| std::array::from_fn(|column| (row / 2) >> (column % 3) & 1)).collect();
+    let all = [constraint(&(0..48).collect::<Vec<_>>(), 2)];
+    let unchanged = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    assert_eq!(unchanged.components[0].climbs, 0);
+    assert!(unchanged.nodes.iter().flatten().all(|node| *node < 2));
+    // The rows of the first pair now differ in the last column, so that is the one they climb.
+    codes[1][47] ^= 1;
+    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    assert_eq!(recoding.nodes[47][..2], [2, 2]);
+    assert_eq!(recoding.nodes[..47], unchanged.nodes[..47]);
+    let rows = RowTable::from_codes(&codes).unwrap();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
+    let broken = Recoding { components: recoding.components, nodes: unchanged.nodes };
+    assert!(check_constraints(&rows, &job, &broken).is_err());
+}
+
+#[test]
+fn every_broken_promise_is_found() {
+    use figure_1::*;
+    let rows = RowTable::from_codes(&ROWS).unwrap();
+    let trees = trees();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let constraints = constraints();
+    let job = Job { trees: &trees, constraints: &constraints, cancel: &Cancel::default() };
+    let sound = classfly(&rows, &job, Variant::Complete).unwrap();
+    let fails = |change: &dyn Fn(&mut Recoding)| {
+        let mut recoding = sound.clone();
+        change(&mut recoding);
+        matches!(check_constraints(&rows, &job, &recoding), Err(Error::Bug(_)))
+    };
+    assert!(!fails(&|_| ()));
+    assert!(fails(&|r| r.nodes[2][0] = 0), "another value");
+    assert!(fails(&|r| r.nodes[2][0] = 99), "no node at all");
+    assert!(fails(&|r| r.nodes[2][0] = trees[2].parent(3)), "a group below k");
+    assert!(fails(&|r| r.nodes[2][7] = 1), "a suppressed row that shows a value");
+    assert!(fails(&|r| r.components[0].suppressed = vec![8]), "rows that are not suppressed");
+    assert!(fails(&|r| r.components[0].suppress_limit = 1), "too many suppressed rows");
+    assert!(fails(&|r| r.components.clear()), "a constraint in no component");
+    assert!(fails(&|r| r.components[0].columns = vec![0, 1]), "a constraint in two components");
+    assert!(fails(&|r| r.nodes[0].truncate(3)), "rows left out");
+}
+
+/// Whether the rows satisfy all constraints by themselves, counted pair by pair.
+fn satisfies(rows: &[[u32; 4]], constraints: &[Constraint]) -> bool {
+    rows.iter().all(|row| {
+        constraints.iter().all(|Constraint { columns, k }| {
+            let equal = |other: &&[u32; 4]| columns.iter().all(|c| other[*c] == row[*c]);
+            rows.iter().filter(equal).count() >= *k as usize
+        })
+    })
+}
+
+/// The largest satisfying subset by counting again after every single pass.
+fn largest_by_recounting(codes: &[[u32; 2]], k: u32) -> Vec<u32> {
+    let mut kept: Vec<u32> = (0..codes.len() as u32).collect();
+    loop {
+        let count = |column: usize, value: u32| {
+            kept.iter().filter(|row| codes[**row as usize][column] == value).count()
+        };
+        let holds = |row: &u32| {
+            let codes = codes[*row as usize];
+            (0..2).all(|column| count(column, codes[column]) >= k as usize)
+        };
+        let next: Vec<u32> = kept.iter().copied().filter(holds).collect();
+        if next.len() == kept.len() {
+            return kept;
+        }
+        kept = next;
+    }
+}
+
+fn first_subset(codes: &[[u32; 2]], k: u32) -> Vec<u32> {
+    let values = codes.iter().flatten().max().map_or(0, |max| max + 1);
+    let flat = tree(&Levels::default(), values as usize);
+    let listed = vec![constraint(&[0], k), constraint(&[1], k)];
+    let part = plan::Part { columns: vec![0, 1], constraints: listed.clone() };
+    let columns: Vec<Vec<u32>> = (0..2).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
+    let cancel = Cancel::default();
+    let mut table = SubTable::new(&part, &listed, &columns, &[&flat, &flat], &cancel).unwrap();
+    table.largest_subset(Variant::Complete).unwrap()
+}
+
+#[test]
+fn rows_that_fall_one_after_the_other_take_no_pass_each() {
+    // Every row shares one value with the row before it and one with the row after it; the first
+    // row has no row before it. A pass over all rows for each would take minutes.
+    let mut chain: Vec<[u32; 2]> = (0..200_000u32).map(|row| [row / 2, row.div_ceil(2)]).collect();
+    assert!(first_subset(&chain, 2).is_empty());
+    // A closed chain stays whole.
+    chain.truncate(1000);
+    chain[0][1] = 500;
+    assert_eq!(first_subset(&chain, 2).len(), 1000);
+}
+
+const WIDTHS: [u32; 4] = [2, 4, 6, 8];
+
+/// Trees of different heights over `WIDTHS` codes, the last two with code 0 for missing.
+fn random_trees() -> Vec<Tree> {
+    let numbers = |count: u32, steps: &[i128], missing: bool| {
+        let values: Vec<i128> = (0..i128::from(count) - i128::from(missing)).collect();
+        let levels = match steps {
+            [] => Levels::default(),
+            steps => intervals(&values, steps, &|value| value.to_string()).unwrap(),
+        };
+        Tree::new(&levels, values.len(), missing).0
+    };
+    vec![
+        numbers(WIDTHS[0], &[], false),
+        numbers(WIDTHS[1], &[2], false),
+        numbers(WIDTHS[2], &[3], true),
+        numbers(WIDTHS[3], &[2, 4], true),
+    ]
+}
+
+fn table(rows: std::ops::Range<usize>) -> impl Strategy<Value = Vec<[u32; 4]>> {
+    let column = |width: u32| prop_oneof![Just(0), 0..width];
+    let row = [column(WIDTHS[0]), column(WIDTHS[1]), column(WIDTHS[2]), column(WIDTHS[3])];
+    prop::collection::vec(row, rows)
+}
+
+fn constraints() -> impl Strategy<Value = Vec<Constraint>> {
+    let one = (1u32..16, 2u32..5).prop_map(|(set, k)| Constraint {
+        columns: (0..4).filter(|column| set >> column & 1 == 1).collect(),
+        k,
+    });
+    prop::collection::vec(one, 1..5).prop_map(|mut constraints| {
+        constraints.sort_by(|a, b| (&a.columns, a.k).cmp(&(&b.columns, b.k)));
+        constraints.dedup();
+        constraints
+    })
+}
+
+proptest! {
+    #[test]
+    fn complete_and_partial_publish_the_same(codes in table(4..80), constraints in constraints()) {
+        let trees = random_trees();
+        let complete = solve(&codes, &trees, &constraints, Variant::Complete);
+        prop_assert!(complete.is_ok(), "{complete:?}");
+        prop_assert_eq!(complete, solve(&codes, &trees, &constraints, Variant::Partial));
+    }
+
+    #[test]
+    fn every_method_keeps_every_constraint(
+        codes in table(4..80),
+        constraints in constraints(),
+        limit in prop::option::of(0usize..9),
+    ) {
+        let trees = random_trees();
+        for variant in VARIANTS {
+            let recoding = solve(&codes, &trees, &constraints, variant);
+            prop_assert!(recoding.is_ok(), "{variant:?}: {recoding:?}");
+        }
+        let recoding = run(&codes, &trees, &constraints, |rows, job| datafly(rows, job, limit));
+        prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");
+    }
+
+    #[test]
+    fn the_order_of_rows_does_not_matter(
+        (codes, order) in table(4..60).prop_flat_map(|codes| {
+            let order: Vec<usize> = (0..codes.len()).collect();
+            (Just(codes), Just(order).prop_shuffle())
+        }),
+        constraints in constraints(),
+    ) {
+        let trees = random_trees();
+        let shuffled: Vec<[u32; 4]> = order.iter().map(|row| codes[*row]).collect();
+        type Method = fn(&RowTable, &Job) -> Result<Recoding>;
+        let methods: [Method; 3] = [
+            |rows, job| classfly(rows, job, Variant::Complete),
+            |rows, job| classfly(rows, job, Variant::Naive),
+            |rows, job| datafly(rows, job, None),
+        ];
+        for method in methods {
+            let straight = run(&codes, &trees, &constraints, method).unwrap();
+            let turned = run(&shuffled, &trees, &constraints, method).unwrap();
+            for (straight, turned) in straight.nodes.iter().zip(&turned.nodes) {
+                let straight: Vec<u32> = order.iter().map(|row| straight[*row]).collect();
+                prop_assert_eq!(&straight, turned);
+            }
+        }
+    }
+
+    #[test]
+    fn scans_and_followed_groups_find_the_same_subset(
+        codes in (40u32..200).prop_flat_map(|values| {
+            prop::collection::vec([0..values, 0..values], 300)
+        }),
+        k in 2u32..4,
+    ) {
+        prop_assert_eq!(first_subset(&codes, k), largest_by_recounting(&codes, k));
+    }
+
+    #[test]
+    fn the_first_filter_keeps_the_largest_satisfying_subset(
+        codes in table(4..11),
+        constraints in constraints(),
+    ) {
+        // The largest of all 2^n subsets, within one independent part.
+        let parts = plan(&constraints, 4).unwrap();
+        let trees = random_trees();
+        let trees: Vec<&Tree> = trees.iter().collect();
+        let columns: Vec<Vec<u32>> = (0..4).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
+        for part in &parts {
+            let of = |set: u32| (0..codes.len()).filter(move |row| set >> row & 1 == 1);
+            let rows = |set: u32| of(set).map(|row| codes[row]).collect::<Vec<_>>();
+            let holds = |set: &u32| satisfies(&rows(*set), &part.constraints);
+            let best = (0..1u32 << codes.len()).filter(holds).max_by_key(|set| set.count_ones());
+            let largest: Vec<u32> = of(best.unwrap_or(0)).map(|row| row as u32).collect();
+            for variant in [Variant::Complete, Variant::Partial] {
+                let cancel = Cancel::default();
+                let mut table =
+                    SubTable::new(part, &part.constraints, &columns, &trees, &cancel).unwrap();
+                prop_assert_eq!(&table.largest_subset(variant).unwrap(), &largest);
+            }
+        }
+    }
+}
