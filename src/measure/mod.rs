@@ -1,14 +1,19 @@
-//! Measures of a release: from its classes, or from counts of what was published.
-//! Measures of a release, from its classes or its published nodes.
+//! Measures of a release: from its classes or published nodes, or from counts of what was published.
 
 mod incomplete;
 mod loss;
+mod precision;
+mod reconstruction;
 mod risk;
+mod sensitivity;
 mod utility;
 
 pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss};
 pub use loss::loss;
+pub use precision::precision;
+pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
+pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
 pub use utility::Utility;
 
 /// One line of a report.
@@ -44,13 +49,3 @@ impl Measure {
         Self { target, holds, ..self }
     }
 }
-mod reconstruction;
-mod sensitivity;
-
-pub use loss::loss;
-pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
-pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
-mod precision;
-
-pub use loss::loss;
-pub use precision::precision;
