@@ -39,7 +39,7 @@ pub struct AnonymizeNode {
 }
 
 impl AnonymizeNode {
-    /// The node over an input; hierarchy tables as [`hierarchy_input`] prepares them.
+    /// The node over an input; hierarchy tables as `hierarchy_input` prepares them.
     pub fn try_new(
         spec: Arc<Spec>,
         input: LogicalPlan,
