@@ -33,7 +33,9 @@ static GLOBAL: MiMalloc = MiMalloc;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    env_logger::init();
+    // The parser logs whole statements, which may hold a seed.
+    let log = env_logger::Env::default();
+    env_logger::Builder::from_env(log).filter_module("sqlparser", log::LevelFilter::Warn).init();
     let options = Options::parse();
     match start(&options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ use datafusion_cli::print_options::MaxRows;
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
-  anonymize --format csv -c \"SELECT * FROM anonymize('patients.parquet', k => 10,
+  anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
       quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
 
 Exit codes: 0 everything ran, 1 a statement failed (those after it did not run),

@@ -190,9 +190,7 @@ impl SortedValues {
             ))
         };
         if kind == Kind::Float {
-            let step = |step: &String| step.parse::<f64>().map_err(|_| bad_step(step, "0"));
-            let steps = steps.iter().map(step).collect::<Result<Vec<f64>>>()?;
-            return float_intervals(&positions(&self.values, name)?, &steps);
+            return float_intervals(&positions(&self.values, name)?, steps);
         }
         let scale = match self.values.data_type() {
             DataType::Decimal32(_, scale)
@@ -223,8 +221,13 @@ impl SortedValues {
         let written_leaves = write(&leaves, name)?;
         let mut leaf_of = HashMap::new();
         for (position, leaf) in written_leaves.iter().enumerate() {
-            if let Some(leaf) = leaf {
-                leaf_of.entry(leaf).or_insert(position);
+            if let Some(leaf) = leaf
+                && leaf_of.insert(leaf, position).is_some()
+            {
+                return Err(Error::invalid(format!(
+                    "hierarchy of column '{name}': two leaves are the same value of the column, as 1 \
+                     and 01 are the same number; write one row per value"
+                )));
             }
         }
         let written = write(&self.values, name)?;

@@ -11,6 +11,7 @@
 mod domain;
 mod intern;
 mod kind;
+mod live;
 mod publish;
 mod published;
 mod qi_column;

@@ -9,6 +9,7 @@ use arrow::compute::{SortOptions, interleave, take, take_record_batch};
 use arrow::datatypes::SchemaRef;
 
 use super::kernel_failed;
+use super::live::live_values;
 use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
 use super::table::Payload;
@@ -183,10 +184,11 @@ impl Publisher {
             });
         }
         let order = UInt32Array::from(order);
-        let take = |array: &ArrayRef| {
-            take(array, &order, None).map_err(kernel_failed("sensitive or kept"))
+        let published = |array: &ArrayRef| {
+            let ordered = take(array, &order, None).map_err(kernel_failed("sensitive or kept"))?;
+            live_values(&ordered)
         };
-        gathered.iter().map(take).collect()
+        gathered.iter().map(published).collect()
     }
 }
 

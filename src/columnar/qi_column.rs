@@ -17,7 +17,7 @@ use super::kernel_failed;
 use super::kind::{Kind, plain_type};
 use super::values::{as_integers, exact, positions};
 use crate::error::Result;
-use crate::hierarchy::{Shape, TOP};
+use crate::hierarchy::{MAX_SET_VALUES, Shape, TOP};
 
 /// How a generalized number is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -176,6 +176,9 @@ fn generalized(domain: &Domain, cells: &ClassCells<'_>, dictionary: &mut Diction
         Shape::Set => {
             let mut codes = cells.sorted_codes();
             codes.dedup();
+            if codes.len() > MAX_SET_VALUES {
+                return dictionary.key((u32::MAX, 0), || TOP.to_owned());
+            }
             let values: Vec<&str> = codes.iter().map(|code| written(*code)).collect();
             dictionary.set(format!("{{{}}}", values.join(", ")))
         }
@@ -309,6 +312,9 @@ fn float_means<'a>(
 ) -> ArrayRef {
     let mean = |cells: ClassCells<'a>| {
         let positions = positions_of(domain, &cells)?;
+        if cells.low == cells.high {
+            return positions.first().map(|position| values[*position]);
+        }
         // Divided before it is summed, so that large values do not overflow.
         let rows = positions.len() as f64;
         Some(positions.iter().map(|position| values[*position] / rows).sum::<f64>())
@@ -324,8 +330,16 @@ fn exact_means<'a>(
 ) -> ArrayRef {
     let mean = |cells: ClassCells<'a>| {
         let positions = positions_of(domain, &cells)?;
-        let sum = positions.iter().fold(0i128, |sum, at| sum.saturating_add(values[*at]));
-        Some(sum as f64 / positions.len() as f64 / unit)
+        if cells.low == cells.high {
+            return positions.first().map(|position| values[*position] as f64 / unit);
+        }
+        let rows = positions.len() as f64;
+        let exact = positions.iter().try_fold(0i128, |sum, at| sum.checked_add(values[*at]));
+        let mean = exact.map(|sum| sum as f64 / rows);
+        // Only sums of 38-digit decimals are too large for 128 bits.
+        let mean =
+            mean.unwrap_or_else(|| positions.iter().map(|at| values[*at] as f64 / rows).sum());
+        Some(mean / unit)
     };
     Arc::new(classes.map(mean).collect::<Float64Array>())
 }

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::intern::Interner;
+use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::row_hash::RowHasher;
 use crate::error::Result;
@@ -145,6 +145,19 @@ impl Reader {
     /// Bytes held by the chunks and the distinct values, payload included.
     pub fn memory(&self) -> usize {
         self.chunk_memory + self.interners.iter().map(Interner::memory).sum::<usize>()
+    }
+
+    /// Rows in which a modelled column, by its position among them, is missing.
+    pub fn missing(&self, modelled: usize) -> usize {
+        let column = self.layout.quasi_identifiers.len() + modelled;
+        if !self.interners[column].has_missing() {
+            return 0;
+        }
+        let mut missing = 0;
+        for chunk in &self.chunks {
+            chunk.numbers[column].for_each(|_, number| missing += usize::from(number == MISSING));
+        }
+        missing
     }
 
     /// Rows taken in so far.

@@ -14,7 +14,10 @@ use crate::hierarchy::Instant;
 
 /// How values are written when they are published in text.
 pub(super) fn write(values: &ArrayRef, name: &str) -> Result<StringArray> {
-    let written = cast(values, &DataType::Utf8).map_err(kernel_failed(name))?;
+    let written = cast(values, &DataType::Utf8).map_err(|error| match values.data_type() {
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => out_of_calendar(name),
+        _ => kernel_failed(name)(error),
+    })?;
     Ok(written.as_string::<i32>().clone())
 }
 
@@ -96,8 +99,6 @@ pub(super) fn instants(values: &ArrayRef, name: &str) -> Result<Vec<Instant>> {
                 .collect()
         }};
     }
-    let out_of_range =
-        || Error::invalid(format!("column '{name}' holds an instant outside the calendar's range"));
     let none: Option<Tz> = None;
     let found: Option<Vec<Instant>> = match values.data_type() {
         DataType::Date32 => instants!(Date32Type, none),
@@ -120,7 +121,13 @@ pub(super) fn instants(values: &ArrayRef, name: &str) -> Result<Vec<Instant>> {
             )));
         }
     };
-    found.ok_or_else(out_of_range)
+    found.ok_or_else(|| out_of_calendar(name))
+}
+
+fn out_of_calendar(name: &str) -> Error {
+    Error::invalid(format!(
+        "column '{name}' holds an instant outside the calendar's range: replace it by NULL"
+    ))
 }
 
 /// A step as an integer of a decimal's smallest unit, `None` if it is no such integer.

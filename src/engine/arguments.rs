@@ -51,7 +51,12 @@ impl Arguments {
     fn add_relation(&mut self, value: SqlExpr) -> Result<()> {
         // `k = 5` is a comparison to the parser.
         if let SqlExpr::BinaryOp { left, op: ast::BinaryOperator::Eq, .. } = &value {
-            return plan_err!("{}: write {left} => … instead of {left} = …", self.function);
+            // Only a name is repeated: a value could be a secret.
+            let name = match left.as_ref() {
+                SqlExpr::Identifier(name) => name.to_string(),
+                _ => "name".to_owned(),
+            };
+            return plan_err!("{}: write {name} => … instead of {name} = …", self.function);
         }
         if !self.named.is_empty() {
             return plan_err!(

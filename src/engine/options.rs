@@ -245,13 +245,7 @@ fn check_source(source: &HierarchySource, column: &Column, input: &DFSchema) -> 
             if matches!(kind, Kind::Text | Kind::Boolean | Kind::Span) {
                 return unfit("intervals()", "numbers", "prefixes(…) or a table");
             }
-            let number = |step: &String| {
-                step.parse::<f64>().map_err(|_| {
-                    in_column(Error::invalid(format!("intervals(): '{step}' is no number")))
-                })
-            };
-            let steps = steps.iter().map(number).collect::<Result<Vec<f64>>>()?;
-            float_intervals(&[], &steps).map(|_| ()).map_err(in_column)
+            float_intervals(&[], steps).map(|_| ()).map_err(in_column)
         }
         HierarchySource::Prefixes(kept) => {
             if !matches!(kind, Kind::Text | Kind::Integer) {

@@ -16,6 +16,10 @@ pub struct Axis {
     pub shape: Shape,
 }
 
+/// A class with more different strings than this publishes `*` instead of the set of them: such a
+/// label tells nobody anything and can be larger than the table.
+pub const MAX_SET_VALUES: usize = 256;
+
 /// How the values of a column generalize.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {

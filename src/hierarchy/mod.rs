@@ -12,7 +12,7 @@ mod prefixes;
 mod table;
 mod tree;
 
-pub use axis::{Axis, Shape};
+pub use axis::{Axis, MAX_SET_VALUES, Shape};
 pub use dates::{DateStep, Instant, date_steps};
 pub use intervals::{float_intervals, intervals};
 pub use levels::{Level, Levels};

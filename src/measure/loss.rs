@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::hierarchy::{Axis, Shape};
+use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
 use crate::model::{Classes, Code, Row, RowTable, with_rows};
 
 /// Mean loss over all cells of the quasi-identifiers, from 0 (unchanged) to 1 (nothing left).
@@ -48,6 +48,9 @@ fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis]) -> f6
             let mut codes: Vec<u32> = rows.iter().map(|row| row.codes[index].get()).collect();
             codes.sort_unstable();
             codes.dedup();
+            if codes.len() > MAX_SET_VALUES {
+                return 1.0;
+            }
             let values = axis.codes - u32::from(axis.missing);
             return (codes.len() - 1) as f64 / f64::from(values.saturating_sub(1).max(1));
         }

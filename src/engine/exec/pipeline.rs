@@ -191,6 +191,7 @@ impl Release {
     ) -> Result<Publisher> {
         let rows: usize = readers.iter().map(Reader::rows).sum();
         self.metrics.input_rows.add(rows);
+        self.check_privacy_unit(&readers)?;
         // Codes of the widest shape, row keys and modelled columns; the true size is not known yet.
         let row_bytes =
             RowTable::row_bytes(self.layout.quasi_identifiers.len(), u32::MAX).unwrap_or(0);
@@ -206,6 +207,21 @@ impl Release {
         self.metrics.classes.set(classes.len());
         self.metrics.largest_class.set(classes.largest());
         Publisher::new(table, classes, self.form.clone()).map_err(execution_error)
+    }
+
+    /// A row without a person could belong to any of the others in its class.
+    fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
+        let Some(unit) = &self.spec.privacy_unit else { return Ok(()) };
+        let modelled = self.layout.modelled.len() - 1;
+        let missing: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
+        if missing > 0 {
+            return exec_err!(
+                "privacy_unit '{}' is NULL in {missing} rows, which cannot be counted as persons: filter \
+                 them out or give each an id",
+                unit.name
+            );
+        }
+        Ok(())
     }
 
     fn partition(&self, table: &mut CodedTable, requirement: &Requirement) -> Result<Classes> {
@@ -314,7 +330,7 @@ async fn read_partition(
         let batch = input.next().await;
         waiting.done();
         let Some(batch) = batch else { break };
-        let batch = batch?;
+        let batch = batch.map_err(without_values)?;
         let timer = metrics.encode_time.timer();
         reader.push(batch).map_err(execution_error)?;
         memory.try_resize(reader.memory())?;
@@ -323,4 +339,23 @@ async fn read_partition(
     reader.finish().map_err(execution_error)?;
     memory.try_resize(reader.memory())?;
     Ok((reader, memory))
+}
+
+/// An error of the input query, unless it is of a kind that quotes the value it failed on.
+fn without_values(error: DataFusionError) -> DataFusionError {
+    use datafusion::arrow::error::ArrowError;
+    let quotes_a_value = matches!(
+        error.find_root(),
+        DataFusionError::ArrowError(kind, _) if !matches!(
+            kind.as_ref(),
+            ArrowError::MemoryError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_)
+        )
+    );
+    if quotes_a_value {
+        return exec_datafusion_err!(
+            "the input of anonymize failed on a value; the message is withheld because it may quote the \
+             value: run the input query alone to see it"
+        );
+    }
+    error
 }

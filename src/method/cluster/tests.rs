@@ -86,7 +86,7 @@ impl<const D: usize> Table<D> {
 /// Table 1 of the paper; missing is code 0 in every column.
 fn patients() -> Table<3> {
     let tree = |values: &[f64], step: f64| {
-        let levels = float_intervals(values, &[step]).unwrap_or_default();
+        let levels = float_intervals(values, &[step.to_string()]).unwrap_or_default();
         Axis::tree(Tree::new(&levels, values.len(), true).0, true)
     };
     let genders = LabelTable::parse("M;*\nF;*\n").map(|table| table.levels_over(&[0, 1]));

@@ -1,0 +1,155 @@
+//! Arrays that hold their values and nothing else.
+//!
+//! An Arrow array may carry more than it shows: views point into the buffers of the input, whole
+//! strings of which a prefix is published among them, in input order; dictionaries hold values that no
+//! row uses; and under a NULL there is whatever was computed there. Consumers of batches, and formats
+//! that write buffers as they are, would publish all of it.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericByteViewArray, make_array};
+use arrow::buffer::{MutableBuffer, NullBuffer};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, SortField};
+use arrow_select::dictionary::garbage_collect_any_dictionary;
+
+use super::kernel_failed;
+use crate::error::Result;
+
+/// The same values in buffers of their own.
+pub(super) fn live_values(array: &ArrayRef) -> Result<ArrayRef> {
+    rebuilt(array).map_err(kernel_failed("sensitive or kept"))
+}
+
+fn rebuilt(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match array.data_type() {
+        DataType::Utf8View => Ok(rebuilt_views::<StringViewType>(array)),
+        DataType::BinaryView => Ok(rebuilt_views::<BinaryViewType>(array)),
+        DataType::Dictionary(..) => {
+            let used = garbage_collect_any_dictionary(array.as_any_dictionary())?;
+            let dictionary = used.as_any_dictionary();
+            Ok(dictionary.with_values(rebuilt(dictionary.values())?))
+        }
+        nested if nested.is_nested() => rebuilt_by_rows(array),
+        _ => Ok(match array.nulls() {
+            Some(nulls) if nulls.null_count() > 0 => without_hidden(array, nulls)?,
+            _ => Arc::clone(array),
+        }),
+    }
+}
+
+fn rebuilt_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
+    let views = array.as_byte_view::<T>();
+    if views.null_count() > 0 {
+        return Arc::new(views.iter().collect::<GenericByteViewArray<T>>());
+    }
+    // Short strings live in the views themselves.
+    if views.data_buffers().is_empty() { Arc::clone(array) } else { Arc::new(views.gc()) }
+}
+
+/// Lists, structs and maps, through the row format, which holds nothing but values.
+fn rebuilt_by_rows(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let field = SortField::new(array.data_type().clone());
+    if !RowConverter::supports_fields(std::slice::from_ref(&field)) {
+        return Ok(Arc::clone(array));
+    }
+    let converter = RowConverter::new(vec![field])?;
+    let rows = converter.convert_columns(std::slice::from_ref(array))?;
+    let mut columns = converter.convert_rows(&rows)?;
+    let same_type = |rebuilt: &ArrayRef| rebuilt.data_type() == array.data_type();
+    // Dictionaries inside come back as their values; such a column stays as it was.
+    Ok(columns.pop().filter(same_type).unwrap_or_else(|| Arc::clone(array)))
+}
+
+/// Zeros under the NULLs of fixed-width values. Offsets give a NULL string no bytes to begin with.
+fn without_hidden(array: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef, ArrowError> {
+    if let Some(booleans) = array.as_boolean_opt() {
+        let values = booleans.values() & nulls.inner();
+        return Ok(Arc::new(BooleanArray::new(values, Some(nulls.clone()))));
+    }
+    let width = match array.data_type() {
+        DataType::FixedSizeBinary(width) => usize::try_from(*width).ok(),
+        other => other.primitive_width(),
+    };
+    let (Some(width), data) = (width, array.to_data()) else { return Ok(Arc::clone(array)) };
+    let start = data.offset() * width;
+    let mut values = MutableBuffer::with_capacity(array.len() * width);
+    values.extend_from_slice(&data.buffers()[0].as_slice()[start..start + array.len() * width]);
+    for row in (0..array.len()).filter(|row| nulls.is_null(*row)) {
+        values.as_slice_mut()[row * width..(row + 1) * width].fill(0);
+    }
+    let rebuilt =
+        data.into_builder().offset(0).buffers(vec![values.into()]).nulls(Some(nulls.clone()));
+    Ok(make_array(rebuilt.build()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, ListArray, StringArray, StringViewArray, UInt32Array};
+    use arrow::compute::take;
+    use arrow::datatypes::Int64Type;
+
+    fn bytes(array: &ArrayRef) -> Vec<u8> {
+        fn of(data: &arrow::array::ArrayData, all: &mut Vec<u8>) {
+            data.buffers().iter().for_each(|buffer| all.extend_from_slice(buffer.as_slice()));
+            data.child_data().iter().for_each(|child| of(child, all));
+        }
+        let mut all = Vec::new();
+        of(&array.to_data(), &mut all);
+        all
+    }
+
+    fn holds(array: &ArrayRef, text: &[u8]) -> bool {
+        bytes(array).windows(text.len()).any(|window| window == text)
+    }
+
+    #[test]
+    fn strings_that_are_not_shown_are_gone() -> Result<()> {
+        let all =
+            StringViewArray::from(vec!["a long published string", "a long hidden SECRET string"]);
+        let all: ArrayRef = Arc::new(all);
+        let shown =
+            take(&all, &UInt32Array::from(vec![0, 0]), None).map_err(kernel_failed("test"))?;
+        assert!(holds(&shown, b"SECRET"));
+        let live = live_values(&shown)?;
+        assert!(!holds(&live, b"SECRET"));
+        assert_eq!(&live, &shown);
+        Ok(())
+    }
+
+    #[test]
+    fn values_under_nulls_are_gone() -> Result<()> {
+        let hidden = NullBuffer::from(vec![false, true]);
+        let numbers = Int64Array::new(vec![0x5345_4352_4554, 7].into(), Some(hidden.clone()));
+        let views = StringViewArray::from(vec!["SECRET", "short"]);
+        let views = StringViewArray::new(views.views().clone(), vec![], Some(hidden));
+        let arrays: [ArrayRef; 2] = [Arc::new(numbers), Arc::new(views)];
+        for array in arrays {
+            let live = live_values(&array)?;
+            assert_eq!(&live, &array);
+            assert!(!holds(&live, b"SECRET") && !holds(&live, b"TERCES"));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn unused_dictionary_values_and_list_items_are_gone() -> Result<()> {
+        let keys = arrow::array::Int32Array::from(vec![0, 0]);
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["shown", "SECRET"]));
+        let dictionary =
+            arrow::array::DictionaryArray::try_new(keys, values).map_err(kernel_failed("test"))?;
+        let list = ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(0x5345_4352_4554)]),
+            Some(vec![Some(7)]),
+        ]);
+        let arrays: [ArrayRef; 2] = [Arc::new(dictionary), Arc::new(list.slice(1, 1))];
+        for array in arrays {
+            let live = live_values(&array)?;
+            assert_eq!(&live, &array);
+            assert!(!holds(&live, b"SECRET") && !holds(&live, b"TERCES"));
+        }
+        Ok(())
+    }
+}
