@@ -42,7 +42,7 @@ use std::cmp::Reverse;
 use rayon::prelude::*;
 
 use super::Job;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
 
@@ -76,7 +76,7 @@ pub fn top_down(rows: &mut RowTable, job: &Job) -> Result<Classes> {
     let mut sizes = Vec::new();
     with_rows!(rows, rows => {
         let mut worker = Worker::new(&context);
-        worker.check_whole_table(rows)?;
+        worker.tally.check_whole_table(rows.iter().map(|row| row.id))?;
         worker.divide(rows, &mut sizes)?;
     });
     Classes::from_sizes(&sizes)
@@ -179,18 +179,6 @@ impl<'a> Worker<'a> {
         let job = context.job;
         let tally = Tally::new(job.requirement, job.sensitive, context.global);
         Self { context, tally, labels: Vec::new() }
-    }
-
-    fn check_whole_table<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> Result<()> {
-        if rows.len() < self.context.k() {
-            return Err(Error::TooFewRows { rows: rows.len(), k: self.context.job.requirement.k });
-        }
-        self.tally.clear();
-        rows.iter().for_each(|row| self.tally.add(row.id));
-        match self.tally.first_failure() {
-            Some(requirement) => Err(Error::Unsatisfiable { requirement }),
-            None => Ok(()),
-        }
     }
 
     /// Specializes a group as far as it goes and appends the sizes of its classes in order.

@@ -1,6 +1,8 @@
 //! Does a set of rows satisfy a requirement? Answered while the rows are being added.
 
 use super::Grades;
+use crate::error::{Error, Result};
+
 use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
 
 /// Counts of the sensitive values of a growing set of rows, one counter set per model.
@@ -63,6 +65,20 @@ impl<'a> Tally<'a> {
             for code in counter.touched.drain(..) {
                 counter.counts[code as usize] = 0;
             }
+        }
+    }
+
+    /// Errors unless these rows, the whole table, could be a class: then nothing of them can.
+    pub fn check_whole_table(&mut self, ids: impl ExactSizeIterator<Item = u32>) -> Result<()> {
+        let (rows, k) = (ids.len(), self.requirement.k);
+        if rows < k as usize {
+            return Err(Error::TooFewRows { rows, k });
+        }
+        self.clear();
+        ids.for_each(|id| self.add(id));
+        match self.first_failure() {
+            Some(requirement) => Err(Error::Unsatisfiable { requirement }),
+            None => Ok(()),
         }
     }
 

@@ -39,7 +39,7 @@ mod arrange;
 mod survey;
 
 pub use super::Job;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
 use survey::{CutPoint, Extent};
 
@@ -111,7 +111,7 @@ pub(crate) fn partition_rows<C: Code, const W: usize>(
     let context = Context { job, cut, split, global: &global };
     let mut sizes = Vec::new();
     let mut worker = Worker::new(&context);
-    worker.check_whole_table(rows)?;
+    worker.tally.check_whole_table(rows.iter().map(|row| row.id))?;
     worker.divide(rows, &mut sizes)?;
     Ok(sizes)
 }
@@ -158,18 +158,6 @@ impl<'a> Worker<'a> {
             counts: Vec::new(),
             values: Vec::new(),
             candidates: Vec::new(),
-        }
-    }
-
-    fn check_whole_table<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> Result<()> {
-        if rows.len() < self.context.k() {
-            return Err(Error::TooFewRows { rows: rows.len(), k: self.context.job.requirement.k });
-        }
-        self.tally.clear();
-        rows.iter().for_each(|row| self.tally.add(row.id));
-        match self.tally.first_failure() {
-            Some(requirement) => Err(Error::Unsatisfiable { requirement }),
-            None => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::model::{AlphaScope, Cancel, Grades, Model, Requirement, RowKeys, SensitiveColumn};
 

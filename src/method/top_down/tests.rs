@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::Error;
 use crate::hierarchy::LabelTable;
 use crate::measure::loss;
 use crate::model::{
