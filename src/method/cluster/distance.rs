@@ -28,11 +28,12 @@ const MOST: f64 = (1u64 << 57) as f64;
 pub enum Scale {
     /// c is half the entropy of the whole column, for every value and generalization: generalizing
     /// a value to the top costs the same in every column, however many values it has and however
-    /// rare they are.
-    #[default]
+    /// rare they are. Found by trying about six constants on the Adult census against the loss they
+    /// are judged by, so its figures there are not independent evidence for it.
     Column,
     /// c is −p·ln p of a single value and 0 above: the paper's own choice. A rare value, or a column
     /// of many values, outweighs all others.
+    #[default]
     Value,
 }
 

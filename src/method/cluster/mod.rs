@@ -38,9 +38,8 @@
 //! are first cut into blocks by the rounded partition, and the blocks are clustered in parallel with
 //! the figures (domains, entropies) of the whole table.
 //!
-//! **Departures.** The paper leaves its constant c free and takes −p·ln p of the value; by default c
-//! is half the column's entropy instead ([`Scale`]), which gives the paper's own worked table as well
-//! and a third of the loss on census data. The paper draws the rows left at random; they are placed
+//! **Departures.** None in the constant c, −p·ln p of the value, which the paper leaves free; half the
+//! column's entropy can be chosen instead ([`Scale`]) and gives the same worked table. The paper draws the rows left at random; they are placed
 //! in canonical order. Equally near tuples are taken in the order of the search, which depends on
 //! codes and center only. Models beside k are an addition.
 //!
