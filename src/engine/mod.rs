@@ -25,6 +25,7 @@ pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
 pub use session::{register_all, register_sql};
 pub use spec::{Method, Models, Spec};
+pub use visible_order::OrderByVisibleColumns;
 
 use datafusion::error::DataFusionError;
 

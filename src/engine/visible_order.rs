@@ -21,7 +21,7 @@ use super::exec::AnonymizeExec;
 /// expression or a limit drops later would tell how the rows stand in a column that the reader does
 /// not see. An operator that this rule has not visited orders by a keyed hash, which tells nothing.
 #[derive(Debug, Default)]
-pub(super) struct OrderByVisibleColumns;
+pub struct OrderByVisibleColumns;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
