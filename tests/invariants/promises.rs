@@ -10,8 +10,10 @@ use crate::people::{Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals
 use crate::release::{Published, Request, published, rows, session};
 use crate::wait;
 
-fn cases(cases: u32) -> Config {
-    Config { cases, failure_persistence: None, ..Config::default() }
+/// `PROPTEST_CASES` in the environment asks for more than the usual number.
+fn cases(usual: u32) -> Config {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
 }
 
 fn by_class(rows: &[Published]) -> BTreeMap<u64, Vec<&Published>> {
