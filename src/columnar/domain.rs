@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, StringArray, UInt32Array};
 use arrow::compute::{SortOptions, cast, concat, sort_to_indices, take};
 use arrow::datatypes::DataType;
 
+use super::automatic::{Automatic, exact_steps, float_steps};
 use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::kind::Kind;
@@ -28,6 +29,8 @@ pub enum ResolvedHierarchy {
     Dates(Vec<DateStep>),
     /// A table of labels.
     Labels(Arc<LabelTable>),
+    /// Chosen by the column's type.
+    Automatic(Automatic),
 }
 
 /// The distinct values of one quasi-identifier in code order.
@@ -179,6 +182,44 @@ impl SortedValues {
             ResolvedHierarchy::Intervals(steps) => {
                 Ok((self.intervals(name, kind, steps).map_err(in_column)?, as_sorted()))
             }
+            ResolvedHierarchy::Automatic(Automatic::Top) => Ok((Levels::default(), as_sorted())),
+            ResolvedHierarchy::Automatic(Automatic::Dates(steps)) => {
+                let instants = instants(&self.values, name)?;
+                Ok((date_steps(&instants, steps).map_err(in_column)?, as_sorted()))
+            }
+            ResolvedHierarchy::Automatic(Automatic::Intervals { .. }) => {
+                Ok((self.automatic_intervals(name, kind)?, as_sorted()))
+            }
+        }
+    }
+
+    /// Nobody asked for these steps, so numbers that have none go to `*` instead of failing.
+    fn automatic_intervals(&self, name: &str, kind: Kind) -> Result<Levels> {
+        if kind == Kind::Float {
+            let values = positions(&self.values, name)?;
+            let steps = float_steps(&values);
+            if steps.is_empty() {
+                return Ok(Levels::default());
+            }
+            return Ok(float_intervals(&values, &steps).unwrap_or_default());
+        }
+        let values = exact(&self.values, name)?;
+        let steps = exact_steps(&values);
+        if steps.is_empty() {
+            return Ok(Levels::default());
+        }
+        let scale = self.scale();
+        let show = |value: i128| written_decimal(value, scale);
+        Ok(intervals(&values, &steps, &show).unwrap_or_default())
+    }
+
+    /// Digits behind the point of a decimal, 0 for other types.
+    fn scale(&self) -> i8 {
+        match self.values.data_type() {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => *scale,
+            _ => 0,
         }
     }
 
@@ -192,12 +233,7 @@ impl SortedValues {
         if kind == Kind::Float {
             return float_intervals(&positions(&self.values, name)?, steps);
         }
-        let scale = match self.values.data_type() {
-            DataType::Decimal32(_, scale)
-            | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale) => *scale,
-            _ => 0,
-        };
+        let scale = self.scale();
         let unit = written_decimal(1, scale);
         let step = |step: &String| scaled(step, scale).ok_or_else(|| bad_step(step, &unit));
         let steps = steps.iter().map(step).collect::<Result<Vec<i128>>>()?;

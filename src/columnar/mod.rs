@@ -8,6 +8,7 @@
 //! 3. [`Publisher`] turns classes back into batches;
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
+mod automatic;
 mod domain;
 mod intern;
 mod kind;
@@ -22,9 +23,10 @@ mod runs;
 mod table;
 mod values;
 
+pub use automatic::Automatic;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
-pub use publish::{OutputColumn, Publisher, ReleaseForm};
+pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm};
 pub use published::{
     CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
 };

@@ -28,6 +28,15 @@ pub enum OutputColumn {
     ClassId,
 }
 
+/// What the quasi-identifiers of a class are published as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cells {
+    /// What covers the values of the class's rows most closely.
+    Covering,
+    /// By column, the node of each class. Every quasi-identifier has a tree.
+    Nodes(Vec<Vec<u32>>),
+}
+
 /// A finished release, ready to be written out class by class.
 ///
 /// Rows leave grouped by class, and inside a class sorted by columns that the reader sees, equal rows
@@ -36,6 +45,7 @@ pub enum OutputColumn {
 pub struct Publisher {
     rows: RowTable,
     classes: Classes,
+    cells: Cells,
     domains: Vec<Domain>,
     payload: Payload,
     keys: RowKeys,
@@ -58,13 +68,18 @@ pub struct ReleaseForm {
 
 impl Publisher {
     /// Publishes these classes of the table, whose rows are in class order.
-    pub fn new(table: CodedTable, classes: Classes, form: ReleaseForm) -> Result<Self> {
+    pub fn new(
+        table: CodedTable,
+        classes: Classes,
+        cells: Cells,
+        form: ReleaseForm,
+    ) -> Result<Self> {
         let CodedTable { rows, domains, payload, keys, .. } = table;
         let quasi_identifiers = domains
             .iter()
             .map(|domain| QiPublisher::new(domain, form.ranges))
             .collect::<Result<_>>()?;
-        Ok(Self { rows, classes, domains, payload, keys, form, quasi_identifiers })
+        Ok(Self { rows, classes, cells, domains, payload, keys, form, quasi_identifiers })
     }
 
     /// Consecutive classes of about `rows` rows each, together all of them.
@@ -135,6 +150,10 @@ impl Publisher {
         classes: Range<usize>,
         column: usize,
     ) -> Result<ArrayRef> {
+        if let Cells::Nodes(nodes) = &self.cells {
+            return self.quasi_identifiers[column]
+                .publish_nodes(&self.domains[column], &nodes[column][classes]);
+        }
         let codes_of = |range: Range<usize>| {
             move |codes: &mut Vec<u32>| {
                 codes.extend(rows[range.clone()].iter().map(|row| row.codes[column].get()));

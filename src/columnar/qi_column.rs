@@ -16,8 +16,8 @@ use super::domain::Domain;
 use super::kernel_failed;
 use super::kind::{Kind, plain_type};
 use super::values::{as_integers, exact, positions};
-use crate::error::Result;
-use crate::hierarchy::{MAX_SET_VALUES, Shape, TOP};
+use crate::error::{Error, Result};
+use crate::hierarchy::{MAX_SET_VALUES, Shape, TOP, Tree};
 
 /// How a generalized number is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -115,18 +115,87 @@ impl QiPublisher {
         Ok(Self { form })
     }
 
-    /// One published value per class.
+    /// One published value per class, which covers its cells.
     pub(super) fn publish<'a>(
         &self,
         domain: &Domain,
         classes: impl Iterator<Item = ClassCells<'a>>,
     ) -> Result<ArrayRef> {
+        let covering = |cells: ClassCells<'a>| Shown::covering(domain, &cells);
         match &self.form {
-            Form::Labels => labels(domain, classes),
-            Form::Bounds(ranks) => bounds(domain, ranks, classes),
+            Form::Labels => labels(domain, classes.map(covering)),
+            Form::Bounds(ranks) => bounds(domain, ranks, classes.map(covering)),
             Form::FloatMeans(values) => Ok(float_means(domain, values, classes)),
             Form::ExactMeans(values, unit) => Ok(exact_means(domain, values, *unit, classes)),
             Form::InstantMeans(values) => instant_means(domain, values, classes),
+        }
+    }
+
+    /// One published value per class, a node of the column's tree.
+    pub(super) fn publish_nodes(&self, domain: &Domain, nodes: &[u32]) -> Result<ArrayRef> {
+        let Shape::Tree(tree) = &domain.axis.shape else {
+            return Err(Error::bug(format!("column '{}' has nodes but no tree", domain.name)));
+        };
+        let shown = nodes.iter().map(|node| Shown::node(domain, tree, *node));
+        match &self.form {
+            Form::Labels => labels(domain, shown),
+            Form::Bounds(ranks) => bounds(domain, ranks, shown),
+            // The rows of a node are not one class: their mean could be a single row's value.
+            Form::FloatMeans(_) | Form::ExactMeans(..) | Form::InstantMeans(_) => {
+                Err(Error::bug("means of nodes are not published"))
+            }
+        }
+    }
+}
+
+/// What one class publishes in one column.
+enum Shown<'a> {
+    /// All its cells are missing.
+    Missing,
+    /// Nothing: the top of every hierarchy.
+    Top,
+    Value(u32),
+    /// A node above the values, below the top.
+    Node(&'a Tree, u32),
+    /// From one value to another.
+    Range(u32, u32),
+    /// The values themselves.
+    Set(Vec<u32>),
+}
+
+impl<'a> Shown<'a> {
+    /// What covers the cells of a class most closely.
+    fn covering(domain: &'a Domain, cells: &ClassCells<'_>) -> Self {
+        let (low, high) = (cells.low, cells.high);
+        if domain.position(high).is_none() {
+            return Self::Missing;
+        }
+        if is_mixed(domain, cells) {
+            return Self::Top;
+        }
+        if low == high {
+            return Self::Value(low);
+        }
+        match &domain.axis.shape {
+            Shape::Tree(tree) => Self::node(domain, tree, tree.ancestor(low, high)),
+            Shape::Line(_) => Self::Range(low, high),
+            // Both truth values together are all there is.
+            Shape::Set if domain.kind == Kind::Boolean => Self::Top,
+            Shape::Set => {
+                let mut codes = cells.sorted_codes();
+                codes.dedup();
+                if codes.len() > MAX_SET_VALUES { Self::Top } else { Self::Set(codes) }
+            }
+        }
+    }
+
+    /// A node of the column's tree.
+    fn node(domain: &'a Domain, tree: &'a Tree, node: u32) -> Self {
+        match tree.label(node) {
+            None if domain.position(node).is_none() => Self::Missing,
+            None => Self::Value(node),
+            Some(TOP) => Self::Top,
+            Some(_) => Self::Node(tree, node),
         }
     }
 }
@@ -136,53 +205,29 @@ fn is_mixed(domain: &Domain, cells: &ClassCells<'_>) -> bool {
     domain.axis.missing && cells.low == 0 && cells.high > 0
 }
 
-fn labels<'a>(domain: &Domain, classes: impl Iterator<Item = ClassCells<'a>>) -> Result<ArrayRef> {
+fn labels<'a>(domain: &'a Domain, classes: impl Iterator<Item = Shown<'a>>) -> Result<ArrayRef> {
     let mut dictionary = Dictionary::default();
-    let mut keys = Vec::new();
-    for cells in classes {
-        keys.push(if domain.position(cells.high).is_none() {
-            None
-        } else if is_mixed(domain, &cells) {
-            Some(dictionary.key((u32::MAX, 0), || TOP.to_owned()))
-        } else if cells.low == cells.high {
-            Some(dictionary.key((cells.low, cells.low), || {
-                domain.written(cells.low).unwrap_or_default().to_owned()
-            }))
-        } else {
-            Some(generalized(domain, &cells, &mut dictionary))
-        });
-    }
-    let keys = Int32Array::from(keys);
+    let written = |code| domain.written(code).unwrap_or_default();
+    let key = |shown: Shown<'a>| match shown {
+        Shown::Missing => None,
+        Shown::Top => Some(dictionary.key((u32::MAX, 0), || TOP.to_owned())),
+        Shown::Value(code) => Some(dictionary.key((code, code), || written(code).to_owned())),
+        Shown::Node(tree, node) => {
+            let label = || tree.label(node).unwrap_or(TOP).to_owned();
+            Some(dictionary.key((u32::MAX - 1, node), label))
+        }
+        Shown::Range(low, high) => {
+            Some(dictionary.key((low, high), || format!("[{}-{}]", written(low), written(high))))
+        }
+        Shown::Set(codes) => {
+            let values: Vec<&str> = codes.iter().map(|code| written(*code)).collect();
+            Some(dictionary.set(format!("{{{}}}", values.join(", "))))
+        }
+    };
+    let keys: Int32Array = classes.map(key).collect();
     let values: ArrayRef = Arc::new(dictionary.labels.iter().map(Some).collect::<StringArray>());
     let array = DictionaryArray::try_new(keys, values).map_err(kernel_failed(&domain.name))?;
     Ok(Arc::new(array))
-}
-
-fn generalized(domain: &Domain, cells: &ClassCells<'_>, dictionary: &mut Dictionary) -> i32 {
-    let (low, high) = (cells.low, cells.high);
-    let written = |code| domain.written(code).unwrap_or_default();
-    match &domain.axis.shape {
-        Shape::Tree(tree) => {
-            let node = tree.ancestor(low, high);
-            dictionary.key((u32::MAX - 1, node), || tree.label(node).unwrap_or(TOP).to_owned())
-        }
-        Shape::Line(_) => {
-            dictionary.key((low, high), || format!("[{}-{}]", written(low), written(high)))
-        }
-        // Both truth values together are all there is.
-        Shape::Set if domain.kind == Kind::Boolean => {
-            dictionary.key((u32::MAX, 0), || TOP.to_owned())
-        }
-        Shape::Set => {
-            let mut codes = cells.sorted_codes();
-            codes.dedup();
-            if codes.len() > MAX_SET_VALUES {
-                return dictionary.key((u32::MAX, 0), || TOP.to_owned());
-            }
-            let values: Vec<&str> = codes.iter().map(|code| written(*code)).collect();
-            dictionary.set(format!("{{{}}}", values.join(", ")))
-        }
-    }
 }
 
 /// Labels of one batch, each once.
@@ -215,35 +260,31 @@ impl Dictionary {
 
 /// Bounds come from the values themselves or, for aligned intervals, from the interval's ends.
 fn bounds<'a>(
-    domain: &Domain,
+    domain: &'a Domain,
     ranks: &[u32],
-    classes: impl Iterator<Item = ClassCells<'a>>,
+    classes: impl Iterator<Item = Shown<'a>>,
 ) -> Result<ArrayRef> {
     let mut ends: Vec<String> = Vec::new();
     // For each end, the outermost value on its side: an interval may reach beyond the type.
     let mut values_at_ends: Vec<usize> = Vec::new();
     let mut outermost = Outermost::new(domain, ranks);
     let (mut lower, mut upper, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    for cells in classes {
+    for shown in classes {
         let value = |code| (0usize, domain.position(code).unwrap_or(0));
-        let pair = if is_mixed(domain, &cells) || domain.position(cells.high).is_none() {
-            None
-        } else {
-            match &domain.axis.shape {
-                Shape::Tree(tree) if cells.low < cells.high => {
-                    let node = tree.ancestor(cells.low, cells.high);
-                    let (least, greatest) = outermost.under(node, tree.range(node));
-                    match tree.bounds(node) {
-                        Some((low, high)) => {
-                            ends.extend([low.clone(), high.clone()]);
-                            values_at_ends.extend([least, greatest]);
-                            Some(((1, ends.len() - 2), (1, ends.len() - 1)))
-                        }
-                        None if tree.label(node) == Some(TOP) => None,
-                        None => Some(((0, least), (0, greatest))),
+        let pair = match shown {
+            Shown::Missing | Shown::Top | Shown::Set(_) => None,
+            Shown::Value(code) => Some((value(code), value(code))),
+            Shown::Range(low, high) => Some((value(low), value(high))),
+            Shown::Node(tree, node) => {
+                let (least, greatest) = outermost.under(node, tree.range(node));
+                Some(match tree.bounds(node) {
+                    Some((low, high)) => {
+                        ends.extend([low.clone(), high.clone()]);
+                        values_at_ends.extend([least, greatest]);
+                        ((1, ends.len() - 2), (1, ends.len() - 1))
                     }
-                }
-                _ => Some((value(cells.low), value(cells.high))),
+                    None => ((0, least), (0, greatest)),
+                })
             }
         };
         known.push(pair.is_some());

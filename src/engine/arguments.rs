@@ -116,17 +116,7 @@ impl Arguments {
     ) -> Result<Option<i64>> {
         let wanted = format!("a whole number, as in {name} => 10");
         let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
-        let integer = match scalar {
-            ScalarValue::Int8(Some(v)) => Some(i64::from(v)),
-            ScalarValue::Int16(Some(v)) => Some(i64::from(v)),
-            ScalarValue::Int32(Some(v)) => Some(i64::from(v)),
-            ScalarValue::Int64(Some(v)) => Some(v),
-            ScalarValue::UInt8(Some(v)) => Some(i64::from(v)),
-            ScalarValue::UInt16(Some(v)) => Some(i64::from(v)),
-            ScalarValue::UInt32(Some(v)) => Some(i64::from(v)),
-            ScalarValue::UInt64(Some(v)) => i64::try_from(v).ok(),
-            _ => None,
-        };
+        let integer = whole_number(&scalar);
         integer.map(Some).ok_or_else(|| self.wrong(name, &wanted))
     }
 
@@ -190,19 +180,31 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Vec<String>> {
         let Some(value) = self.take(name) else { return Ok(Vec::new()) };
-        let items = match value {
-            SqlExpr::Array(array) => array.elem,
-            SqlExpr::Function(call) if call.name.to_string().eq_ignore_ascii_case("make_array") => {
-                positional(call.args).ok_or_else(|| self.wrong(name, "a list of columns"))?
-            }
-            single => vec![single],
-        };
-        let column = |item: SqlExpr| {
-            column_name(item, context).ok_or_else(|| {
-                self.wrong(name, &format!("a list of columns, as in {name} => ['age', 'zip']"))
-            })
-        };
-        items.into_iter().map(column).collect()
+        column_names(value, context).ok_or_else(|| {
+            self.wrong(name, &format!("a list of columns, as in {name} => ['age', 'zip']"))
+        })
+    }
+
+    /// `[{columns: ['age', 'zip'], k: 3}, …]`
+    pub(super) fn constraints(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<(Vec<String>, i64)>> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let items = list_items(value).filter(|items| !items.is_empty());
+        let constraints = items.and_then(|items| {
+            items.into_iter().map(|item| constraint(item, context)).collect::<Option<Vec<_>>>()
+        });
+        constraints.ok_or_else(|| {
+            self.wrong(
+                name,
+                &format!(
+                    "a list of columns with their k, as in {name} => [{{columns: ['age', 'zip'], k: \
+                     3}}, {{columns: ['sex'], k: 10}}]"
+                ),
+            )
+        })
     }
 
     /// A single column name.
@@ -225,33 +227,84 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Vec<(String, SqlExpr)>> {
         let Some(value) = self.take(name) else { return Ok(Vec::new()) };
-        let entries = match value {
-            SqlExpr::Dictionary(fields) => {
-                let entry =
-                    |field: ast::DictionaryField| Some((ident(&field.key, context), *field.value));
-                fields.into_iter().map(entry).collect::<Option<Vec<_>>>()
-            }
-            SqlExpr::Map(map) => {
-                let entry =
-                    |entry: ast::MapEntry| Some((column_name(*entry.key, context)?, *entry.value));
-                map.entries.into_iter().map(entry).collect()
-            }
-            SqlExpr::Function(call)
-                if call.name.to_string().eq_ignore_ascii_case("named_struct") =>
-            {
-                positional(call.args).and_then(|items| {
-                    let pair = |pair: &[SqlExpr]| match pair {
-                        [name, value] => Some((column_name(name.clone(), context)?, value.clone())),
-                        _ => None,
-                    };
-                    items.chunks(2).map(pair).collect()
-                })
-            }
-            _ => None,
-        };
-        entries.ok_or_else(|| {
+        named_entries(value, context).ok_or_else(|| {
             self.wrong(name, &format!("a list of names and values, as in {name} => {{age: …}}"))
         })
+    }
+}
+
+/// The entries of `{…}`, `MAP {…}` or `named_struct(…)`, `None` for anything else.
+fn named_entries(
+    value: SqlExpr,
+    context: &dyn RelationPlannerContext,
+) -> Option<Vec<(String, SqlExpr)>> {
+    match value {
+        SqlExpr::Dictionary(fields) => {
+            let entry = |field: ast::DictionaryField| (ident(&field.key, context), *field.value);
+            Some(fields.into_iter().map(entry).collect())
+        }
+        SqlExpr::Map(map) => {
+            let entry =
+                |entry: ast::MapEntry| Some((column_name(*entry.key, context)?, *entry.value));
+            map.entries.into_iter().map(entry).collect()
+        }
+        SqlExpr::Function(call) if call.name.to_string().eq_ignore_ascii_case("named_struct") => {
+            let pair = |pair: &[SqlExpr]| match pair {
+                [name, value] => Some((column_name(name.clone(), context)?, value.clone())),
+                _ => None,
+            };
+            positional(call.args)?.chunks(2).map(pair).collect()
+        }
+        _ => None,
+    }
+}
+
+/// The items of `[…]` or `make_array(…)`, `None` for anything else.
+fn list_items(value: SqlExpr) -> Option<Vec<SqlExpr>> {
+    match value {
+        SqlExpr::Array(array) => Some(array.elem),
+        SqlExpr::Function(call) if call.name.to_string().eq_ignore_ascii_case("make_array") => {
+            positional(call.args)
+        }
+        _ => None,
+    }
+}
+
+/// A list of columns or a single one.
+fn column_names(value: SqlExpr, context: &dyn RelationPlannerContext) -> Option<Vec<String>> {
+    match list_items(value.clone()) {
+        Some(items) => items.into_iter().map(|item| column_name(item, context)).collect(),
+        None => column_name(value, context).map(|column| vec![column]),
+    }
+}
+
+/// `{columns: […], k: n}`
+fn constraint(
+    value: SqlExpr,
+    context: &mut dyn RelationPlannerContext,
+) -> Option<(Vec<String>, i64)> {
+    let (mut columns, mut k) = (None, None);
+    for (name, value) in named_entries(value, context)? {
+        match name.to_lowercase().as_str() {
+            "columns" if columns.is_none() => columns = Some(column_names(value, context)?),
+            "k" if k.is_none() => k = Some(whole_number(&fold(value, context)?)?),
+            _ => return None,
+        }
+    }
+    Some((columns?, k?))
+}
+
+fn whole_number(scalar: &ScalarValue) -> Option<i64> {
+    match scalar {
+        ScalarValue::Int8(v) => v.map(i64::from),
+        ScalarValue::Int16(v) => v.map(i64::from),
+        ScalarValue::Int32(v) => v.map(i64::from),
+        ScalarValue::Int64(v) => *v,
+        ScalarValue::UInt8(v) => v.map(i64::from),
+        ScalarValue::UInt16(v) => v.map(i64::from),
+        ScalarValue::UInt32(v) => v.map(i64::from),
+        ScalarValue::UInt64(v) => v.and_then(|v| i64::try_from(v).ok()),
+        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ use super::logical::{AnonymizeNode, hierarchy_input};
 use super::options::{Hierarchy, Options};
 use super::planning_error;
 use super::session::SessionSeed;
-use super::spec::{Method, Models};
+use super::spec::{Method, Models, Suppress};
 use crate::columnar::Ranges;
 use crate::method::partition::Split;
 use crate::model::Seed;
@@ -93,6 +93,34 @@ impl Anonymize {
         self.options.entropy_l = models.entropy_l;
         self.options.t = models.t;
         self.options.alpha = models.alpha;
+        self
+    }
+
+    /// A release for several recipients, each of whom can know some of the columns: every
+    /// combination of published values in the columns of a constraint occurs at least k times.
+    pub fn with_constraints<C: Into<String>>(
+        constraints: impl IntoIterator<Item = (Vec<C>, u32)>,
+    ) -> Self {
+        let constraint = |(columns, k): (Vec<C>, u32)| {
+            (columns.into_iter().map(Into::into).collect(), i64::from(k))
+        };
+        let constraints = constraints.into_iter().map(constraint).collect();
+        Self { options: Options { constraints, ..Options::default() } }
+    }
+
+    /// What happens to rows that are suppressed altogether.
+    pub fn suppress(mut self, suppress: Suppress) -> Self {
+        let name = match suppress {
+            Suppress::Cells => "cells",
+            Suppress::Rows => "rows",
+        };
+        self.options.suppress = Some(name.to_owned());
+        self
+    }
+
+    /// The largest share of cells or rows that may be suppressed.
+    pub fn suppression_limit(mut self, share: f64) -> Self {
+        self.options.suppression_limit = Some(share);
         self
     }
 

@@ -33,6 +33,9 @@ pub(super) async fn resolve(
                 Some(ResolvedHierarchy::Prefixes(kept.clone()))
             }
             Some(HierarchySource::Dates(steps)) => Some(ResolvedHierarchy::Dates(steps.clone())),
+            Some(HierarchySource::Automatic(automatic)) => {
+                Some(ResolvedHierarchy::Automatic(automatic.clone()))
+            }
             Some(HierarchySource::File(path)) => {
                 Some(labels(read_file(path, name, context).await?, name)?)
             }

@@ -133,10 +133,12 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
 
 /// What a reader of the release may know about how it was made: never values, never the seed.
 pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
-    let mut metadata = BTreeMap::from([
-        ("anonymize.method".to_owned(), spec.method.to_string()),
-        ("anonymize.k".to_owned(), spec.k.to_string()),
-    ]);
+    let mut metadata = BTreeMap::from([("anonymize.method".to_owned(), spec.method.to_string())]);
+    if spec.method.approach().has_constraints() {
+        metadata.insert("anonymize.constraints".to_owned(), spec.named_constraints());
+    } else {
+        metadata.insert("anonymize.k".to_owned(), spec.k.to_string());
+    }
     if !spec.models.is_empty() {
         metadata.insert("anonymize.models".to_owned(), spec.models.to_string());
     }

@@ -24,7 +24,7 @@ pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
 pub use session::{register_all, register_sql};
-pub use spec::{Method, Models, Spec};
+pub use spec::{Method, Models, Spec, Suppress};
 pub use visible_order::OrderByVisibleColumns;
 
 use datafusion::error::DataFusionError;

@@ -7,10 +7,11 @@ use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::config::AnonymizeConfig;
-use super::spec::{HierarchySource, Method, Models, QuasiIdentifier, Spec};
-use crate::columnar::{Kind, Ranges};
+use super::spec::{Approach, HierarchySource, Method, Models, QuasiIdentifier, Spec};
+use crate::columnar::{Automatic, Kind, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::{DateStep, date_steps, float_intervals, prefixes};
+use crate::method::classfly::Constraint;
 use crate::model::{MAX_QUASI_IDENTIFIERS, Seed};
 
 /// A hierarchy as the caller gives it.
@@ -67,6 +68,8 @@ pub struct Options {
     pub(super) entropy_l: Option<f64>,
     pub(super) t: Option<f64>,
     pub(super) alpha: Option<f64>,
+    pub(super) constraints: Vec<(Vec<String>, i64)>,
+    pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
     pub(super) class_id: bool,
     pub(super) seed: Option<Seed>,
@@ -81,15 +84,23 @@ impl Options {
         settings: &AnonymizeConfig,
         session_seed: Seed,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
-        let k = self.checked_k(settings)?;
+        let method = self.checked_method(settings)?;
         let models = self.checked_models()?;
-        let method: Method =
-            choice(self.method.as_deref(), ("default_method", &settings.default_method))?;
         let split = choice(self.split.as_deref(), ("split", &settings.split))?;
         let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
-        let suppression_limit =
-            in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?.unwrap_or(0.0);
+        let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+        let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let roles = self.roles(input)?;
+        let (k, constraints) = match method.approach() {
+            Approach::Partition(_) => (self.checked_k(settings)?, Vec::new()),
+            Approach::Freeze(_) | Approach::FullDomain => {
+                self.check_freezing(method, &models, ranges)?;
+                let constraints =
+                    self.checked_constraints(settings, input, &roles.quasi_identifiers)?;
+                let largest = constraints.iter().map(|constraint| constraint.k).max();
+                (largest.unwrap_or(0), constraints)
+            }
+        };
         let (class_id, seed) = (self.class_id, self.seed.unwrap_or(session_seed));
         if class_id && input.fields().iter().any(|field| field.name() == "class_id") {
             return Err(Error::invalid(
@@ -97,8 +108,11 @@ impl Options {
             ));
         }
         let mut tables = Vec::new();
-        let quasi_identifiers =
+        let mut quasi_identifiers =
             self.with_hierarchies(&roles.quasi_identifiers, input, &mut tables)?;
+        if method.approach().has_constraints() {
+            add_automatic_hierarchies(&mut quasi_identifiers, input)?;
+        }
         let spec = Spec {
             method,
             split,
@@ -110,10 +124,127 @@ impl Options {
             privacy_unit: roles.privacy_unit,
             ranges,
             class_id,
+            constraints,
+            suppress,
             suppression_limit,
             seed,
         };
         Ok((spec, tables))
+    }
+
+    /// The method that was named, or the one that fits the other options.
+    fn checked_method(&self, settings: &AnonymizeConfig) -> Result<Method> {
+        let method = match &self.method {
+            None if !self.constraints.is_empty() => Method::ClassflyComplete,
+            method => choice(method.as_deref(), ("default_method", &settings.default_method))?,
+        };
+        if method.approach().has_constraints() {
+            if method == Method::Classfly && self.constraints.len() > 1 {
+                return Err(Error::invalid(format!(
+                    "method 'classfly' takes one constraint and these are {}: use \
+                     'classfly_complete'",
+                    self.constraints.len()
+                )));
+            }
+            return Ok(method);
+        }
+        let unfit =
+            [("constraints", !self.constraints.is_empty()), ("suppress", self.suppress.is_some())];
+        match unfit.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Error::invalid(format!(
+                "option '{option}' does not go with method '{method}': use 'classfly_complete', \
+                 'classfly_partial', 'classfly_naive', 'classfly' or 'datafly'"
+            ))),
+            None => Ok(method),
+        }
+    }
+
+    /// What the methods that work from constraints cannot honour is an error, never dropped.
+    fn check_freezing(&self, method: Method, models: &Models, ranges: Ranges) -> Result<()> {
+        let unfit = |what: &str, instead: &str| {
+            Err(Error::invalid(format!("{what} does not go with method '{method}': {instead}")))
+        };
+        if let Some((model, _)) = models.entries().first() {
+            return unfit(
+                &format!("option '{model}'"),
+                "its groups differ from constraint to constraint; use 'rounded' or 'mondrian'",
+            );
+        }
+        if self.privacy_unit.is_some() {
+            return unfit(
+                "option 'privacy_unit'",
+                "it counts rows; use 'rounded' or 'mondrian', or aggregate to a row per person",
+            );
+        }
+        if self.split.is_some() {
+            return unfit("option 'split'", "it cuts no groups; leave it out");
+        }
+        if ranges == Ranges::Mean {
+            return unfit(
+                "ranges => 'mean'",
+                "rows of one published value are not one class, and a mean could be a single row's \
+                 value; use 'label' or 'bounds'",
+            );
+        }
+        Ok(())
+    }
+
+    /// The constraints over the quasi-identifiers; without any, all of them with the one k.
+    fn checked_constraints(
+        &self,
+        settings: &AnonymizeConfig,
+        input: &DFSchema,
+        quasi_identifiers: &[Column],
+    ) -> Result<Vec<Constraint>> {
+        if self.constraints.is_empty() {
+            let columns = (0..quasi_identifiers.len()).collect();
+            return Ok(vec![Constraint { columns, k: self.checked_k(settings)? }]);
+        }
+        if self.k.is_some() {
+            return Err(Error::invalid(
+                "options 'k' and 'constraints' exclude each other: every constraint has its own k",
+            ));
+        }
+        let mut constraints: Vec<Constraint> = Vec::with_capacity(self.constraints.len());
+        for (number, (names, k)) in (1..).zip(&self.constraints) {
+            let found = constraint_columns(number, names, *k, input)?;
+            let mut columns = Vec::with_capacity(found.len());
+            for column in found {
+                let place = quasi_identifiers.iter().position(|qi| *qi == column);
+                columns.push(place.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "option 'constraints': column '{}' of constraint {number} is not in \
+                         quasi_identifiers; add it there, or leave quasi_identifiers out",
+                        column.name
+                    ))
+                })?);
+            }
+            columns.sort_unstable();
+            let k = u32::try_from(*k).map_err(|_| {
+                Error::invalid(format!(
+                    "option 'constraints': k = {k} of constraint {number} is more than a table can \
+                     hold"
+                ))
+            })?;
+            let constraint = Constraint { columns, k };
+            if let Some(earlier) = constraints.iter().position(|other| *other == constraint) {
+                return Err(Error::invalid(format!(
+                    "option 'constraints': constraints {} and {number} are identical; remove one of \
+                     them",
+                    earlier + 1
+                )));
+            }
+            constraints.push(constraint);
+        }
+        let is_free = |index: &usize| !constraints.iter().any(|c| c.columns.contains(index));
+        if let Some(index) = (0..quasi_identifiers.len()).find(is_free) {
+            return Err(Error::invalid(format!(
+                "option 'quasi_identifiers': column '{}' is in no constraint and would be published \
+                 as it is; add it to a constraint, or list it in keep or identifiers",
+                quasi_identifiers[index].name
+            )));
+        }
+        Ok(constraints)
     }
 
     fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {
@@ -159,7 +290,11 @@ impl Options {
 
     fn roles(&self, input: &DFSchema) -> Result<Roles> {
         let mut assignment = Assignment::new(input)?;
-        let quasi_identifiers = assignment.assign("quasi_identifiers", &self.quasi_identifiers)?;
+        let listed = match self.quasi_identifiers.is_empty() {
+            true => self.columns_of_constraints(input)?,
+            false => self.quasi_identifiers.clone(),
+        };
+        let quasi_identifiers = assignment.assign("quasi_identifiers", &listed)?;
         let sensitive = assignment.assign("sensitive", &self.sensitive)?;
         assignment.assign("identifiers", &self.identifiers)?;
         let keep = assignment.assign("keep", &self.keep)?;
@@ -179,6 +314,19 @@ impl Options {
         }
         assignment.check_complete()?;
         Ok(Roles { quasi_identifiers, sensitive, keep, privacy_unit })
+    }
+
+    /// The columns of all constraints, each once, in the order in which they are named.
+    fn columns_of_constraints(&self, input: &DFSchema) -> Result<Vec<String>> {
+        let mut columns: Vec<String> = Vec::new();
+        for (number, (names, k)) in (1..).zip(&self.constraints) {
+            for column in constraint_columns(number, names, *k, input)? {
+                if !columns.contains(&column.name) {
+                    columns.push(column.name);
+                }
+            }
+        }
+        Ok(columns)
     }
 
     pub(super) fn with_hierarchies(
@@ -212,6 +360,53 @@ impl Options {
         };
         quasi_identifiers.iter().map(with_hierarchy).collect()
     }
+}
+
+/// The input columns that a constraint names, each once.
+pub(super) fn constraint_columns(
+    number: usize,
+    names: &[String],
+    k: i64,
+    input: &DFSchema,
+) -> Result<Vec<Column>> {
+    if k < 2 {
+        return Err(Error::invalid(format!(
+            "option 'constraints': k = {k} of constraint {number} hides nobody; write 2 or more"
+        )));
+    }
+    if names.is_empty() {
+        return Err(Error::invalid(format!(
+            "option 'constraints': constraint {number} has no columns; list those that one recipient \
+             could know, as in {{columns: ['age', 'zip'], k: 3}}"
+        )));
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for name in names {
+        let column = find_column(input, "constraints", name)?;
+        if columns.contains(&column) {
+            return Err(Error::invalid(format!(
+                "option 'constraints': constraint {number} names column '{}' twice; keep one",
+                column.name
+            )));
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+/// A hierarchy by type for every quasi-identifier that has none.
+fn add_automatic_hierarchies(
+    quasi_identifiers: &mut [QuasiIdentifier],
+    input: &DFSchema,
+) -> Result<()> {
+    for qi in quasi_identifiers.iter_mut().filter(|qi| qi.hierarchy.is_none()) {
+        let field =
+            input.field_from_column(&qi.column).map_err(|_| Error::bug("a column vanished"))?;
+        let kind = Kind::of(field.data_type(), &qi.column.name)?;
+        let automatic = Automatic::of(field.data_type(), kind);
+        qi.hierarchy = Some(HierarchySource::Automatic(automatic));
+    }
+    Ok(())
 }
 
 fn source(hierarchy: Hierarchy, tables: &mut Vec<LogicalPlan>) -> HierarchySource {
@@ -263,7 +458,9 @@ fn check_source(source: &HierarchySource, column: &Column, input: &DFSchema) -> 
             }
             date_steps(&[], steps).map(|_| ()).map_err(in_column)
         }
-        HierarchySource::File(_) | HierarchySource::Table(_) => Ok(()),
+        HierarchySource::File(_) | HierarchySource::Table(_) | HierarchySource::Automatic(_) => {
+            Ok(())
+        }
     }
 }
 

@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 17] = [
+const ANONYMIZE_OPTIONS: [&str; 19] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -46,6 +46,8 @@ const ANONYMIZE_OPTIONS: [&str; 17] = [
     "split",
     "ranges",
     "class_id",
+    "constraints",
+    "suppress",
     "suppression_limit",
     "seed",
 ];
@@ -113,6 +115,8 @@ impl AnonymizeRelationPlanner {
             entropy_l: arguments.number("entropy_l", context)?,
             t: arguments.number("t", context)?,
             alpha: arguments.number("alpha", context)?,
+            constraints: arguments.constraints("constraints", context)?,
+            suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
             class_id: arguments.boolean("class_id", context)?,
             seed: (arguments.secret("seed", context)?)

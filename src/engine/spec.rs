@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
-use crate::columnar::Ranges;
+use crate::columnar::{Automatic, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
+use crate::method::classfly::{Constraint, Variant};
 use crate::method::partition::{Cut, Split};
 use crate::model::Seed;
 
@@ -21,13 +22,46 @@ pub enum Method {
     Mondrian,
     /// Relaxed Mondrian: halves.
     MondrianRelaxed,
+    /// Many constraints: rows are frozen as soon as all constraints hold for them.
+    ClassflyComplete,
+    /// The same release, found by adding one constraint at a time.
+    ClassflyPartial,
+    /// Many constraints through the one that implies them all.
+    ClassflyNaive,
+    /// One constraint.
+    Classfly,
+    /// Whole columns are generalized until few rows violate a constraint.
+    Datafly,
 }
 
-const METHODS: [(&str, Method); 3] = [
+const METHODS: [(&str, Method); 8] = [
     ("rounded", Method::Rounded),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
+    ("classfly_complete", Method::ClassflyComplete),
+    ("classfly_partial", Method::ClassflyPartial),
+    ("classfly_naive", Method::ClassflyNaive),
+    ("classfly", Method::Classfly),
+    ("datafly", Method::Datafly),
 ];
+
+/// What kind of work a method is: which options it takes and how its release is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approach {
+    /// Groups are cut, here, as long as both sides satisfy the requirement.
+    Partition(Cut),
+    /// Values climb their hierarchies until all constraints hold; rows are frozen on the way.
+    Freeze(Variant),
+    /// Values of all rows climb together.
+    FullDomain,
+}
+
+impl Approach {
+    /// Whether the method works from constraints, and needs a hierarchy for every column.
+    pub fn has_constraints(self) -> bool {
+        matches!(self, Self::Freeze(_) | Self::FullDomain)
+    }
+}
 
 impl Method {
     /// The names of all methods.
@@ -35,12 +69,16 @@ impl Method {
         METHODS.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Where the method cuts a group.
-    pub fn cut(self) -> Cut {
+    /// What kind of work the method is.
+    pub fn approach(self) -> Approach {
         match self {
-            Self::Rounded => Cut::Rounded,
-            Self::Mondrian => Cut::Strict,
-            Self::MondrianRelaxed => Cut::Relaxed,
+            Self::Rounded => Approach::Partition(Cut::Rounded),
+            Self::Mondrian => Approach::Partition(Cut::Strict),
+            Self::MondrianRelaxed => Approach::Partition(Cut::Relaxed),
+            Self::ClassflyComplete | Self::Classfly => Approach::Freeze(Variant::Complete),
+            Self::ClassflyPartial => Approach::Freeze(Variant::Partial),
+            Self::ClassflyNaive => Approach::Freeze(Variant::Naive),
+            Self::Datafly => Approach::FullDomain,
         }
     }
 }
@@ -77,6 +115,24 @@ impl FromStr for Ranges {
     }
 }
 
+/// What happens to a row that is suppressed in all its quasi-identifiers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Suppress {
+    /// It publishes `*` in all of them.
+    #[default]
+    Cells,
+    /// It is dropped.
+    Rows,
+}
+
+impl FromStr for Suppress {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("suppress", name, &[("cells", Self::Cells), ("rows", Self::Rows)])
+    }
+}
+
 /// The choice of that name, or an error that lists the choices.
 fn choose<T: Copy>(option: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
     let chosen = choices.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -102,6 +158,8 @@ pub enum HierarchySource {
     File(String),
     /// A table, by its position among the operator's hierarchy inputs.
     Table(usize),
+    /// Chosen by the column's type, because the method needs one and none was given.
+    Automatic(Automatic),
 }
 
 impl fmt::Display for HierarchySource {
@@ -117,6 +175,7 @@ impl fmt::Display for HierarchySource {
             }
             Self::File(_) => f.write_str("file"),
             Self::Table(_) => f.write_str("table"),
+            Self::Automatic(automatic) => write!(f, "automatic {automatic}"),
         }
     }
 }
@@ -192,8 +251,13 @@ pub struct Spec {
     pub ranges: Ranges,
     /// Whether the class number is published.
     pub class_id: bool,
-    /// The largest share of rows that may be suppressed.
-    pub suppression_limit: f64,
+    /// What must hold, for the methods that work from constraints; columns by their positions
+    /// among the quasi-identifiers.
+    pub constraints: Vec<Constraint>,
+    /// What happens to rows that are suppressed altogether.
+    pub suppress: Suppress,
+    /// The largest share of cells or rows that may be suppressed, if one was given.
+    pub suppression_limit: Option<f64>,
     /// The secret that breaks ties.
     pub seed: Seed,
 }
@@ -206,10 +270,32 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
+        (&self.constraints, self.suppress).hash(state);
     }
 }
 
 impl Spec {
+    /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
+    /// allow none.
+    pub fn suppression_limit(&self) -> f64 {
+        let default = if self.method.approach().has_constraints() { 0.05 } else { 0.0 };
+        self.suppression_limit.unwrap_or(default)
+    }
+
+    /// The constraints with the names of their columns: `[age, zip]: 3, [sex]: 2`.
+    pub fn named_constraints(&self) -> String {
+        let named = self.constraints.iter().map(|constraint| {
+            format!("[{}]: {}", self.column_names(&constraint.columns), constraint.k)
+        });
+        named.collect::<Vec<String>>().join(", ")
+    }
+
+    /// Names of quasi-identifiers, by their positions.
+    pub fn column_names(&self, quasi_identifiers: &[usize]) -> String {
+        let name = |index: &usize| Some(self.quasi_identifiers.get(*index)?.column.name.as_str());
+        quasi_identifiers.iter().filter_map(name).collect::<Vec<&str>>().join(", ")
+    }
+
     /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let names = |columns: &[Column]| {
@@ -225,7 +311,12 @@ impl Spec {
         };
         let quasi_identifiers: Vec<String> =
             self.quasi_identifiers.iter().map(quasi_identifier).collect();
-        let mut entries = vec![("method", self.method.to_string()), ("k", self.k.to_string())];
+        let has_constraints = self.method.approach().has_constraints();
+        let wanted = match has_constraints {
+            true => ("constraints", format!("{{{}}}", self.named_constraints())),
+            false => ("k", self.k.to_string()),
+        };
+        let mut entries = vec![("method", self.method.to_string()), wanted];
         entries.extend(self.models.entries());
         entries.push(("quasi_identifiers", format!("[{}]", quasi_identifiers.join(", "))));
         if !self.sensitive.is_empty() {
@@ -241,7 +332,13 @@ impl Spec {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",
         };
-        entries.push(("split", split.to_owned()));
+        match has_constraints {
+            true if self.suppress == Suppress::Rows => {
+                entries.push(("suppress", "rows".to_owned()))
+            }
+            true => {}
+            false => entries.push(("split", split.to_owned())),
+        }
         entries
     }
 }

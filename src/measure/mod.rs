@@ -10,7 +10,7 @@ mod utility;
 
 pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss};
 pub use loss::loss;
-pub use precision::precision;
+pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};

@@ -17,12 +17,29 @@ use crate::hierarchy::Tree;
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
 pub fn precision(nodes: &[Vec<u32>], trees: &[&Tree]) -> f64 {
-    let climbed = |(nodes, tree): (&Vec<u32>, &&Tree)| {
-        // Whole levels are summed, so that the order of the rows cannot change the last digit.
-        let levels: u64 = nodes.iter().map(|node| u64::from(tree.level(*node))).sum();
-        levels as f64 / f64::from(tree.height().max(1))
+    1.0 - mean_over_cells(nodes, trees, |tree, node| {
+        f64::from(tree.level(node)) / f64::from(tree.height().max(1))
+    })
+}
+
+/// Mean loss (NCP) of published nodes, from 0 (unchanged) to 1 (every cell at its top).
+pub fn node_loss(nodes: &[Vec<u32>], trees: &[&Tree]) -> f64 {
+    mean_over_cells(nodes, trees, Tree::loss)
+}
+
+/// Counts the rows of every node first, so that their order cannot change the last digit.
+fn mean_over_cells(
+    nodes: &[Vec<u32>],
+    trees: &[&Tree],
+    of_node: impl Fn(&Tree, u32) -> f64 + Sync,
+) -> f64 {
+    let of_column = |(nodes, tree): (&Vec<u32>, &&Tree)| {
+        let mut rows = vec![0u32; tree.nodes() as usize];
+        nodes.iter().for_each(|node| rows[*node as usize] += 1);
+        let terms = (0..tree.nodes()).zip(rows).filter(|(_, rows)| *rows > 0);
+        terms.map(|(node, rows)| f64::from(rows) * of_node(tree, node)).sum::<f64>()
     };
-    let by_column: Vec<f64> = nodes.par_iter().zip(trees).map(climbed).collect();
+    let by_column: Vec<f64> = nodes.par_iter().zip(trees).map(of_column).collect();
     let cells: usize = nodes.iter().map(Vec::len).sum();
-    1.0 - by_column.iter().sum::<f64>() / cells.max(1) as f64
+    by_column.iter().sum::<f64>() / cells.max(1) as f64
 }

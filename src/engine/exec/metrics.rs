@@ -29,6 +29,8 @@ pub(super) struct ReleaseMetrics {
     /// Time making output batches, summed over threads.
     pub(super) emit_time: Time,
     pub(super) peak_memory: Gauge,
+    /// For what only some methods have.
+    set: ExecutionPlanMetricsSet,
 }
 
 impl ReleaseMetrics {
@@ -36,11 +38,7 @@ impl ReleaseMetrics {
         let counter = |name: &'static str| MetricBuilder::new(set).counter(name, 0);
         let gauge = |name: &'static str| MetricBuilder::new(set).gauge(name, 0);
         let time = |name: &'static str| MetricBuilder::new(set).subset_time(name, 0);
-        let loss = Arc::new(Share::default());
-        MetricBuilder::new(set).with_partition(0).build(MetricValue::Custom {
-            name: Cow::Borrowed("loss"),
-            value: Arc::clone(&loss) as _,
-        });
+        let loss = share(set, "loss");
         Self {
             baseline: BaselineMetrics::new(set, 0),
             input_rows: counter("input_rows"),
@@ -54,8 +52,28 @@ impl ReleaseMetrics {
             verify_time: time("verify_time"),
             emit_time: time("emit_time"),
             peak_memory: gauge("peak_memory"),
+            set: set.clone(),
         }
     }
+
+    /// Prec: how far values stay below the tops of their hierarchies.
+    pub(super) fn precision(&self, precision: f64) {
+        share(&self.set, "precision").set(precision);
+    }
+
+    /// Rows that publish `*` in all columns of an independent subset of the constraints.
+    pub(super) fn suppressed_in(&self, columns: &str, rows: usize) {
+        let name = format!("suppressed_rows[{columns}]");
+        MetricBuilder::new(&self.set).counter(name, 0).add(rows);
+    }
+}
+
+fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Share> {
+    let share = Arc::new(Share::default());
+    MetricBuilder::new(set)
+        .with_partition(0)
+        .build(MetricValue::Custom { name: Cow::Borrowed(name), value: Arc::clone(&share) as _ });
+    share
 }
 
 /// A number from 0 to 1 as a metric.

@@ -1,5 +1,6 @@
 //! `anonymize` as a physical operator.
 
+mod form;
 mod metrics;
 mod pipeline;
 
@@ -264,7 +265,7 @@ impl AnonymizeExec {
     pub fn loss(&self) -> Option<f64> {
         let metrics = self.metrics.clone_inner();
         metrics.iter().find_map(|metric| match metric.value() {
-            MetricValue::Custom { value, .. } => {
+            MetricValue::Custom { name, value } if name == "loss" => {
                 value.as_any().downcast_ref::<metrics::Share>().map(metrics::Share::get)
             }
             _ => None,

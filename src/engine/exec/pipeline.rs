@@ -14,6 +14,7 @@ use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::AnonymizeExec;
+use super::form::{Formed, Former};
 use super::metrics::ReleaseMetrics;
 use crate::columnar::{
     CodedTable, Layout, OutputColumn, Publisher, Reader, ReleaseForm, ResolvedHierarchy,
@@ -21,10 +22,7 @@ use crate::columnar::{
 use crate::engine::execution_error;
 use crate::engine::hierarchies::resolve;
 use crate::engine::spec::Spec;
-use crate::hierarchy::Axis;
-use crate::measure::loss;
-use crate::method::partition::{Job, partition};
-use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
+use crate::model::{Cancel, RowTable};
 
 /// Everything one execution needs, apart from the plan it came from.
 struct Release {
@@ -192,21 +190,23 @@ impl Release {
         let rows: usize = readers.iter().map(Reader::rows).sum();
         self.metrics.input_rows.add(rows);
         self.check_privacy_unit(&readers)?;
+        let former = Former {
+            spec: &self.spec,
+            modelled: self.layout.modelled.len(),
+            metrics: &self.metrics,
+            cancel: &self.cancel,
+        };
         // Codes of the widest shape, row keys and modelled columns; the true size is not known yet.
         let row_bytes =
             RowTable::row_bytes(self.layout.quasi_identifiers.len(), u32::MAX).unwrap_or(0);
-        memory.try_grow(rows * (row_bytes + 16 + 4 * self.layout.modelled.len()))?;
+        let row_bytes = row_bytes + 16 + 4 * self.layout.modelled.len() + former.row_bytes();
+        memory.try_grow(rows * row_bytes)?;
         let timer = self.metrics.encode_time.timer();
         let mut table = CodedTable::new(&self.layout, readers, hierarchies, &self.cancel)
             .map_err(execution_error)?;
         timer.done();
-        let requirement = self.requirement();
-        let classes = self.partition(&mut table, &requirement)?;
-        self.verify(&table, &classes, &requirement)?;
-        self.metrics.suppressed_rows.add(rows - classes.rows());
-        self.metrics.classes.set(classes.len());
-        self.metrics.largest_class.set(classes.largest());
-        Publisher::new(table, classes, self.form.clone()).map_err(execution_error)
+        let Formed { classes, cells } = former.form(&mut table)?;
+        Publisher::new(table, classes, cells, self.form.clone()).map_err(execution_error)
     }
 
     /// A row without a person could belong to any of the others in its class.
@@ -222,53 +222,6 @@ impl Release {
             );
         }
         Ok(())
-    }
-
-    fn partition(&self, table: &mut CodedTable, requirement: &Requirement) -> Result<Classes> {
-        let _timer = self.metrics.partition_time.timer();
-        let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
-        let job = Job {
-            axes: &axes,
-            requirement,
-            sensitive: &table.modelled,
-            keys: &table.keys,
-            cancel: &self.cancel,
-        };
-        partition(&mut table.rows, &job, self.spec.method.cut(), self.spec.split)
-            .map_err(execution_error)
-    }
-
-    fn verify(
-        &self,
-        table: &CodedTable,
-        classes: &Classes,
-        requirement: &Requirement,
-    ) -> Result<()> {
-        let _timer = self.metrics.verify_time.timer();
-        let rows = &table.rows;
-        check_classes(&|at| rows.id_at(at), rows.len(), classes, requirement, &table.modelled)
-            .map_err(execution_error)?;
-        let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
-        self.metrics.loss.set(loss(rows, classes, &axes));
-        Ok(())
-    }
-
-    /// What every class must satisfy; models look at the columns in the order of the layout.
-    fn requirement(&self) -> Requirement {
-        let models = &self.spec.models;
-        let units = usize::from(self.spec.privacy_unit.is_some());
-        let mut required = Vec::new();
-        for column in 0..self.layout.modelled.len() - units {
-            required.extend(models.l.map(|l| Model::Distinct { column, at_least: l, unit: false }));
-            required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
-            required.extend(models.t.map(|t| Model::Closeness { column, t }));
-            required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
-        }
-        if units == 1 {
-            let column = self.layout.modelled.len() - 1;
-            required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
-        }
-        Requirement { k: self.spec.k, models: required }
     }
 
     /// Output batches in class order, made ahead on as many threads as the session has partitions.

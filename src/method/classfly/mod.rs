@@ -48,6 +48,7 @@
 //! constraints", Journal of Software 17(5), 2006 (paper P2); Sweeney, "Datafly", 1997.
 
 mod check;
+mod classes;
 mod group;
 mod number;
 mod plan;
@@ -56,6 +57,7 @@ mod subtable;
 use rayon::prelude::*;
 
 pub use check::check_constraints;
+pub use classes::{PublishedClasses, into_classes};
 use plan::{Part, plan};
 use subtable::{Outcome, SubTable};
 
@@ -103,6 +105,26 @@ pub struct Recoding {
     pub nodes: Vec<Vec<u32>>,
     /// The independent parts of the constraints, in the order of their first columns.
     pub components: Vec<Component>,
+}
+
+impl Recoding {
+    /// Rows that are suppressed in every component, by position, in order.
+    pub fn suppressed_everywhere(&self) -> Vec<u32> {
+        let Some((first, others)) = self.components.split_first() else { return Vec::new() };
+        let in_all = |row: &&u32| {
+            others.iter().all(|component| component.suppressed.binary_search(row).is_ok())
+        };
+        first.suppressed.iter().filter(in_all).copied().collect()
+    }
+
+    /// Share of the cells in the components' columns that are suppressed.
+    pub fn suppressed_share(&self) -> f64 {
+        let columns = self.components.iter().map(|component| component.columns.len());
+        let hidden = (self.components.iter())
+            .map(|component| component.columns.len() * component.suppressed.len());
+        let rows = self.nodes.first().map_or(0, Vec::len);
+        hidden.sum::<usize>() as f64 / (columns.sum::<usize>() * rows).max(1) as f64
+    }
 }
 
 /// An independent part of the constraints and what it cost.
@@ -177,6 +199,14 @@ pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Resul
         table.freeze(&subset);
         Ok(Solution { outcome: table.finish(), climbs, limit })
     })
+}
+
+/// About how many bytes a row takes while the constraints over these many columns are satisfied:
+/// its nodes, its group in every constraint, and what is made of them at the end.
+pub fn row_bytes(columns: usize, constraints: &[Constraint]) -> usize {
+    // A number, a key while numbering, and a place among the group's rows.
+    const GROUPING: usize = 4 + 8 + 4;
+    4 * columns + 12 + GROUPING * constraints.len()
 }
 
 /// How a part was solved.

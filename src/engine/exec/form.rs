@@ -1,0 +1,157 @@
+//! From codes to verified classes: one function for every approach.
+
+use datafusion::common::{Result, exec_err};
+
+use super::metrics::ReleaseMetrics;
+use crate::columnar::{Cells, CodedTable};
+use crate::engine::execution_error;
+use crate::engine::spec::{Approach, Spec, Suppress};
+use crate::error::Error;
+use crate::hierarchy::{Axis, Shape, Tree};
+use crate::measure::{loss, node_loss, precision};
+use crate::method::Job;
+use crate::method::classfly::{
+    self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
+};
+use crate::method::partition::{Cut, partition};
+use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
+
+/// What classes are made from, beside the table.
+pub(super) struct Former<'a> {
+    pub(super) spec: &'a Spec,
+    /// Modelled columns of the table; the privacy unit is the last of them.
+    pub(super) modelled: usize,
+    pub(super) metrics: &'a ReleaseMetrics,
+    pub(super) cancel: &'a Cancel,
+}
+
+/// Verified classes: the rows of the table are in their order.
+pub(super) struct Formed {
+    pub(super) classes: Classes,
+    pub(super) cells: Cells,
+}
+
+impl Former<'_> {
+    /// Bytes that forming classes takes for each row, beside the codes.
+    pub(super) fn row_bytes(&self) -> usize {
+        match self.spec.method.approach() {
+            Approach::Partition(_) => 0,
+            Approach::Freeze(_) | Approach::FullDomain => {
+                classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
+            }
+        }
+    }
+
+    /// Puts the rows into classes and looks at them once more before anything leaves.
+    pub(super) fn form(&self, table: &mut CodedTable) -> Result<Formed> {
+        let rows = table.rows.len();
+        let formed = match self.spec.method.approach() {
+            Approach::Partition(cut) => self.partition(table, cut)?,
+            Approach::Freeze(variant) => self.recode(table, Some(variant))?,
+            Approach::FullDomain => self.recode(table, None)?,
+        };
+        let classes = &formed.classes;
+        self.metrics.suppressed_rows.add(rows - classes.rows());
+        self.metrics.classes.set(classes.len());
+        self.metrics.largest_class.set(classes.largest());
+        Ok(formed)
+    }
+
+    fn partition(&self, table: &mut CodedTable, cut: Cut) -> Result<Formed> {
+        let requirement = self.requirement();
+        let timer = self.metrics.partition_time.timer();
+        let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
+        let job = Job {
+            axes: &axes,
+            requirement: &requirement,
+            sensitive: &table.modelled,
+            keys: &table.keys,
+            cancel: self.cancel,
+        };
+        let classes =
+            partition(&mut table.rows, &job, cut, self.spec.split).map_err(execution_error)?;
+        timer.done();
+        let _timer = self.metrics.verify_time.timer();
+        let rows = &table.rows;
+        check_classes(&|at| rows.id_at(at), rows.len(), &classes, &requirement, &table.modelled)
+            .map_err(execution_error)?;
+        let axes: Vec<&Axis> = axes.iter().collect();
+        self.metrics.loss.set(loss(rows, &classes, &axes));
+        Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    /// What every class must satisfy; models look at the columns in the order of the layout.
+    fn requirement(&self) -> Requirement {
+        let models = &self.spec.models;
+        let units = usize::from(self.spec.privacy_unit.is_some());
+        let mut required = Vec::new();
+        for column in 0..self.modelled - units {
+            required.extend(models.l.map(|l| Model::Distinct { column, at_least: l, unit: false }));
+            required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
+            required.extend(models.t.map(|t| Model::Closeness { column, t }));
+            required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
+        }
+        if units == 1 {
+            let column = self.modelled - 1;
+            required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
+        }
+        Requirement { k: self.spec.k, models: required }
+    }
+
+    /// Satisfies the constraints by freezing rows, or without a variant by whole columns.
+    fn recode(&self, table: &mut CodedTable, variant: Option<Variant>) -> Result<Formed> {
+        let timer = self.metrics.partition_time.timer();
+        let CodedTable { rows, domains, .. } = table;
+        let trees = domains.iter().map(|domain| tree_of(&domain.axis));
+        let trees = trees.collect::<crate::Result<Vec<&Tree>>>().map_err(execution_error)?;
+        let constraints = &self.spec.constraints;
+        let job = classfly::Job { trees: &trees, constraints, cancel: self.cancel };
+        let recoding = match variant {
+            Some(variant) => classfly(rows, &job, variant),
+            None => {
+                let share = self.spec.suppression_limit;
+                datafly(rows, &job, share.map(|share| (share * rows.len() as f64) as usize))
+            }
+        };
+        let recoding = recoding.map_err(execution_error)?;
+        timer.done();
+        let _timer = self.metrics.verify_time.timer();
+        check_constraints(rows, &job, &recoding).map_err(execution_error)?;
+        self.check_suppressed(rows, &recoding)?;
+        self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
+        self.metrics.precision(precision(&recoding.nodes, &trees));
+        let drop_suppressed = self.spec.suppress == Suppress::Rows;
+        let published =
+            into_classes(recoding, rows, &job, drop_suppressed).map_err(execution_error)?;
+        Ok(Formed { classes: published.classes, cells: Cells::Nodes(published.nodes) })
+    }
+
+    fn check_suppressed(&self, rows: &RowTable, recoding: &Recoding) -> Result<()> {
+        for component in &recoding.components {
+            let columns = self.spec.column_names(&component.columns);
+            self.metrics.suppressed_in(&columns, component.suppressed.len());
+        }
+        let (share, limit) = (recoding.suppressed_share(), self.spec.suppression_limit());
+        if share > limit {
+            let rows = rows.len();
+            let counts = recoding.components.iter().map(|component| {
+                let columns = self.spec.column_names(&component.columns);
+                format!("{} of {rows} rows in [{columns}]", component.suppressed.len())
+            });
+            return exec_err!(
+                "{:.1} % of the cells would be suppressed ({}), more than suppression_limit = {limit} \
+                 allows: raise it, lower the k of a constraint, or give coarser hierarchies",
+                100.0 * share,
+                counts.collect::<Vec<String>>().join(", ")
+            );
+        }
+        Ok(())
+    }
+}
+
+fn tree_of(axis: &Axis) -> crate::Result<&Tree> {
+    match &axis.shape {
+        Shape::Tree(tree) => Ok(tree),
+        Shape::Line(_) | Shape::Set => Err(Error::bug("a quasi-identifier has no hierarchy")),
+    }
+}
