@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, StringArray, UInt32Array};
-use arrow::compute::{SortOptions, cast, concat, sort_to_indices, take};
+use arrow::compute::{SortOptions, cast, concat, rank, sort_to_indices, take};
 use arrow::datatypes::DataType;
 
 use super::automatic::{Automatic, exact_steps, float_steps};
@@ -282,7 +282,14 @@ impl SortedValues {
         if kind == Kind::Text {
             pairs.sort_unstable();
         }
-        let (leaves, order): (Vec<usize>, Vec<u32>) = pairs.into_iter().unzip();
-        Ok((table.levels_over(&leaves), order))
+        let (listed, order): (Vec<usize>, Vec<u32>) = pairs.into_iter().unzip();
+        let mut levels = table.levels_over(&listed);
+        if kind.has_ranges() {
+            // All leaves count, not only those in the data: the ends of a node tell nothing about it.
+            let ranks = rank(&leaves, None).map_err(kernel_failed(name))?;
+            table
+                .add_bounds(&mut levels, &listed, |leaf| (ranks[leaf], written_leaves.value(leaf)));
+        }
+        Ok((levels, order))
     }
 }

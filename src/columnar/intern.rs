@@ -126,8 +126,15 @@ impl Interner {
     /// Only values that rows refer to enter the domain: a dictionary may hold filtered-out ones.
     fn intern_dictionary(&mut self, array: &ArrayRef, numbers: &mut Vec<u32>) -> Result<()> {
         let dictionary = array.as_any_dictionary();
-        let keys = dictionary.normalized_keys();
         let values = dictionary.values();
+        // A batch without a single value may come with an empty dictionary, which Arrow will not
+        // normalize keys of.
+        if values.is_empty() {
+            self.missing |= !array.is_empty();
+            numbers.extend(std::iter::repeat_n(MISSING, array.len()));
+            return Ok(());
+        }
+        let keys = dictionary.normalized_keys();
         let mut number_of = vec![u32::MAX; values.len()];
         let mut used = Vec::new();
         for (row, key) in keys.iter().enumerate() {

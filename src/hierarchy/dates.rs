@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{Datelike, NaiveDateTime};
+use chrono::{Datelike, Months, NaiveDate, NaiveDateTime, TimeDelta, Timelike};
 
 use super::{Level, Levels};
 use crate::error::{Error, Result};
@@ -78,6 +78,36 @@ impl DateStep {
         }
     }
 
+    /// First and last instant of the unit that holds this instant, `None` outside the calendar.
+    fn ends(self, at: &Instant) -> Option<(Instant, Instant)> {
+        let month_start = |year: i32, month0: u32| {
+            NaiveDate::from_ymd_opt(year, month0 + 1, 1)?.and_hms_opt(0, 0, 0)
+        };
+        let months = |months: u32| {
+            let month0 = at.month0() / months * months;
+            let first = month_start(at.year(), month0)?;
+            Some((first, first.checked_add_months(Months::new(months))?))
+        };
+        let years = |years: i32| {
+            let year = at.year().div_euclid(years) * years;
+            Some((month_start(year, 0)?, month_start(year.checked_add(years)?, 0)?))
+        };
+        let midnight = at.date().and_hms_opt(0, 0, 0)?;
+        let (first, next) = match self {
+            Self::Hour => {
+                let first = midnight + TimeDelta::hours(i64::from(at.hour()));
+                (first, first.checked_add_signed(TimeDelta::hours(1))?)
+            }
+            Self::Day => (midnight, midnight.checked_add_signed(TimeDelta::days(1))?),
+            Self::Month => months(1)?,
+            Self::Quarter => months(3)?,
+            Self::Year => years(1)?,
+            Self::Decade => years(10)?,
+            Self::Century => years(100)?,
+        };
+        Some((first, next.checked_sub_signed(TimeDelta::nanoseconds(1))?))
+    }
+
     /// Length in hours, for the loss; calendar units are taken at their mean length.
     fn hours(self) -> f64 {
         match self {
@@ -113,10 +143,28 @@ pub fn date_steps(values: &[Instant], steps: &[DateStep]) -> Result<Levels> {
     };
     let level = |step: &DateStep| {
         let loss = if domain > 0.0 { (step.hours() / domain).min(1.0) } else { 0.0 };
-        let keys = values.iter().map(|at| Ok(step.label(at)));
-        Level::from_keys(keys, |label: &String| Ok((label.clone(), loss)))
+        let keys = values.iter().map(|at| Ok::<_, Error>(step.label(at)));
+        let level = Level::from_keys(keys, |label: &String| Ok((label.clone(), loss)))?;
+        Ok(Level { bounds: ends_of_nodes(&level, values, *step), ..level })
     };
     Ok(Levels(steps.iter().map(level).collect::<Result<_>>()?))
+}
+
+/// The ends of every node, written as ISO instants; none if one is outside the calendar.
+fn ends_of_nodes(level: &Level, values: &[Instant], step: DateStep) -> Vec<(String, String)> {
+    let mut ends = vec![None; level.labels.len()];
+    for (node, at) in level.node_of.iter().zip(values) {
+        let ends = &mut ends[*node as usize];
+        if ends.is_none() {
+            *ends = step.ends(at);
+        }
+    }
+    let written = |ends: Option<(Instant, Instant)>| {
+        let (first, last) = ends?;
+        let write = |at: Instant| at.format("%Y-%m-%dT%H:%M:%S%.f").to_string();
+        Some((write(first), write(last)))
+    };
+    ends.into_iter().map(written).collect::<Option<Vec<_>>>().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -141,6 +189,21 @@ mod tests {
             "[1900-1999]",
         ];
         assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn every_unit_has_its_ends() {
+        let instant = at("1987-08-25 13:45");
+        let ends = |step: DateStep| {
+            let (first, last) = step.ends(&instant).unwrap_or_default();
+            assert!(first <= instant && instant <= last);
+            (first.to_string(), last.date().to_string())
+        };
+        assert_eq!(ends(DateStep::Hour).0, "1987-08-25 13:00:00");
+        assert_eq!(ends(DateStep::Quarter), ("1987-07-01 00:00:00".into(), "1987-09-30".into()));
+        assert_eq!(ends(DateStep::Decade), ("1980-01-01 00:00:00".into(), "1989-12-31".into()));
+        assert!(NAMES.iter().all(|(_, step)| step.ends(&NaiveDateTime::MAX).is_none()));
+        assert!(date_steps(&[NaiveDateTime::MAX], &[DateStep::Year]).is_ok());
     }
 
     #[test]

@@ -124,6 +124,35 @@ impl LabelTable {
         Levels(self.levels[..inner].iter().map(restrict).collect())
     }
 
+    /// Gives every node of levels made by [`LabelTable::levels_over`] its ends: the smallest and the
+    /// largest of all its leaves. `describe` tells a leaf's rank and how it is written.
+    pub fn add_bounds<'a>(
+        &self,
+        levels: &mut Levels,
+        leaves: &[usize],
+        describe: impl Fn(usize) -> (u32, &'a str),
+    ) {
+        for (level, whole) in levels.0.iter_mut().zip(&self.levels) {
+            // Outermost leaves of each node of the whole table.
+            let mut ends: Vec<Option<(usize, usize)>> = vec![None; whole.labels.len()];
+            for (leaf, node) in whole.node_of.iter().enumerate() {
+                let (least, greatest) = ends[*node as usize].unwrap_or((leaf, leaf));
+                let rank = |leaf| describe(leaf).0;
+                ends[*node as usize] = Some((
+                    if rank(leaf) < rank(least) { leaf } else { least },
+                    if rank(leaf) > rank(greatest) { leaf } else { greatest },
+                ));
+            }
+            level.bounds = vec![Default::default(); level.labels.len()];
+            for (node, leaf) in level.node_of.iter().zip(leaves) {
+                if let Some((least, greatest)) = ends[whole.node_of[*leaf] as usize] {
+                    level.bounds[*node as usize] =
+                        (describe(least).1.to_owned(), describe(greatest).1.to_owned());
+                }
+            }
+        }
+    }
+
     /// Loss of a node that holds this many of the leaves.
     pub fn loss_of(&self, leaves: usize) -> f64 {
         share_of_leaves(leaves, self.leaves.len())

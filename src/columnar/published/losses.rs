@@ -92,6 +92,8 @@ pub struct CellLosses {
     by_text: HashTable<u32>,
     /// The largest loss of the nodes with a label.
     nodes: HashMap<String, f64, FixedState>,
+    /// The largest loss of the nodes with these ends.
+    by_ends: HashMap<(String, String), f64, FixedState>,
     /// Positions of the values on their line; empty for values without one.
     line: Vec<f64>,
     /// Largest minus smallest position.
@@ -121,8 +123,9 @@ impl CellLosses {
             _ => 1,
         };
         let nodes = node_losses(&domain.axis.shape);
+        let by_ends = losses_by_ends(&domain)?;
         let width = (largest - smallest).max(0.0);
-        Ok(Self { domain, missing, by_text, nodes, line, width, parts })
+        Ok(Self { domain, missing, by_text, nodes, by_ends, line, width, parts })
     }
 
     /// The column's name.
@@ -143,6 +146,7 @@ impl CellLosses {
             + self.by_text.capacity() * 5
             + self.line.capacity() * size_of::<f64>()
             + nodes
+            + self.by_ends.len() * 96
     }
 
     /// The loss of a cell by its text, `None` if it cannot be understood.
@@ -188,9 +192,11 @@ impl CellLosses {
         self.by_text.find(STATE.hash_one(text), is_it).copied()
     }
 
-    /// The loss of the hierarchy node over two values. Nodes without ends of their own, such as
-    /// calendar months, are published by their smallest and largest value.
+    /// The loss of the hierarchy node with these ends, or over these two values.
     fn node_loss(&self, ends: (&str, &str)) -> Option<f64> {
+        if let Some(loss) = self.by_ends.get(&(ends.0.to_owned(), ends.1.to_owned())) {
+            return Some(*loss);
+        }
         let Shape::Tree(tree) = &self.domain.axis.shape else { return None };
         let shift = u32::from(self.domain.axis.missing);
         let (one, other) = (self.find(ends.0)? + shift, self.find(ends.1)? + shift);
@@ -257,6 +263,29 @@ impl CellLosses {
         let all = self.domain.written.len();
         (values >= 2).then(|| ((values - 1) as f64 / all.saturating_sub(1).max(1) as f64).min(1.0))
     }
+}
+
+/// The loss of every node by its ends, as the column writes them.
+fn losses_by_ends(domain: &Domain) -> Result<HashMap<(String, String), f64, FixedState>> {
+    let mut by_ends = HashMap::default();
+    let Shape::Tree(tree) = &domain.axis.shape else { return Ok(by_ends) };
+    let nodes = (0..tree.nodes()).filter_map(|node| Some((tree.bounds(node)?, tree.loss(node))));
+    let (ends, losses): (Vec<_>, Vec<f64>) = nodes.unzip();
+    let written = |texts: StringArray| {
+        let texts: ArrayRef = Arc::new(texts);
+        let values =
+            cast(&texts, domain.values.data_type()).map_err(kernel_failed(&domain.name))?;
+        write(&values, &domain.name)
+    };
+    let lower = written(ends.iter().map(|(low, _)| Some(low)).collect())?;
+    let upper = written(ends.iter().map(|(_, high)| Some(high)).collect())?;
+    for ((low, high), loss) in lower.iter().zip(&upper).zip(losses) {
+        if let (Some(low), Some(high)) = (low, high) {
+            let known = by_ends.entry((low.to_owned(), high.to_owned())).or_insert(loss);
+            *known = f64::max(*known, loss);
+        }
+    }
+    Ok(by_ends)
 }
 
 fn node_losses(shape: &Shape) -> HashMap<String, f64, FixedState> {
