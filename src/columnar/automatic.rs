@@ -59,7 +59,8 @@ impl fmt::Display for Automatic {
 const MAX_STEPS: usize = 12;
 
 /// Steps of 1 and 5 times a power of ten that part some of these ascending integers and join some:
-/// wider than the smallest gap between two of them, too narrow to hold them all. Ascending.
+/// wider than the smallest gap between two of them, not wider than all of them, and too narrow to
+/// hold them all. Ascending.
 pub(super) fn exact_steps(values: &[i128]) -> Vec<i128> {
     let (Some(min), Some(max)) = (values.first(), values.last()) else { return Vec::new() };
     let gap = values.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).min().unwrap_or(0);
@@ -67,6 +68,7 @@ pub(super) fn exact_steps(values: &[i128]) -> Vec<i128> {
     let steps = powers.flat_map(|power| [Some(power), power.checked_mul(5)]).flatten();
     let mut steps: Vec<i128> = steps
         .skip_while(|step| *step <= gap)
+        .take_while(|step| *step <= max.saturating_sub(*min))
         .take_while(|step| min.div_euclid(*step) != max.div_euclid(*step))
         .collect();
     let surplus = steps.len().saturating_sub(MAX_STEPS);
@@ -83,6 +85,7 @@ pub(super) fn float_steps(values: &[f64]) -> Vec<String> {
     let size = |(digit, power): &(i32, i32)| f64::from(*digit) * 10f64.powi(*power);
     let mut steps: Vec<(i32, i32)> = steps
         .skip_while(|step| size(step) <= gap)
+        .take_while(|step| size(step) <= max - min)
         .take_while(|step| (min / size(step)).floor() != (max / size(step)).floor())
         .collect();
     let surplus = steps.len().saturating_sub(MAX_STEPS);
@@ -103,11 +106,12 @@ mod tests {
         let ages: Vec<i128> = (17..=90).collect();
         assert_eq!(exact_steps(&ages), [5, 10, 50]);
         // 4 and 6 differ by 2: intervals of 1 would join nothing.
-        assert_eq!(exact_steps(&[4, 6]), [5]);
-        assert_eq!(exact_steps(&[-3, 2]), Vec::<i128>::new());
+        assert_eq!(exact_steps(&[4, 6, 12]), [5]);
+        // Any interval parts negative from other numbers; only those that fit the values help.
+        assert_eq!(exact_steps(&[-30, -28, 25]), [5, 10, 50]);
         assert_eq!(exact_steps(&[7]), Vec::<i128>::new());
         assert_eq!(exact_steps(&[]), Vec::<i128>::new());
-        assert_eq!(exact_steps(&[i128::MIN, i128::MAX]).len(), 0);
+        assert_eq!(exact_steps(&[i128::MIN, i128::MAX]), Vec::<i128>::new());
     }
 
     #[test]
