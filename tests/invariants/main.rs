@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod closed;
+mod constraints;
 mod covers;
 mod order;
 mod people;

@@ -11,7 +11,7 @@ use crate::release::{Published, Request, published, rows, session};
 use crate::wait;
 
 /// `PROPTEST_CASES` in the environment asks for more than the usual number.
-fn cases(usual: u32) -> Config {
+pub fn cases(usual: u32) -> Config {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     Config { cases: asked.unwrap_or(usual), failure_persistence: None, ..Config::default() }
 }
@@ -73,7 +73,7 @@ fn check_mean(column: &str, mean: f64, values: &[&Original]) {
     assert!((mean - exact).abs() <= slack, "{column}: mean {mean} instead of {exact}");
 }
 
-fn check_conservation(rows: &[Published], people: &[Person]) {
+pub fn check_conservation(rows: &[Published], people: &[Person]) {
     let mut ids: Vec<usize> = rows.iter().map(|row| row.id).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..people.len()).collect::<Vec<_>>(), "rows are neither lost nor doubled");

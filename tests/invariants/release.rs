@@ -18,7 +18,7 @@ pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 
 /// One of every kind. The values of a `grade` node do not lie side by side.
-const HIERARCHIES: &str = "hierarchies => {
+pub const HIERARCHIES: &str = "hierarchies => {
     age: intervals(5, 10, 20), weight: intervals(2.5, 5), price: intervals(1, 10),
     born: date_steps('month', 'year', 'decade'), seen: date_steps('day', 'month'), zip: prefixes(3, 2),
     grade: (SELECT value, 'mod ' || (value % 4), CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END, '*'
@@ -113,8 +113,12 @@ pub struct Published {
 
 /// The whole release, in the order in which it leaves.
 pub async fn published(context: &SessionContext, request: &Request) -> Result<Vec<Published>> {
-    let sql = format!("SELECT * FROM {}", request.call());
-    let batches = context.sql(&sql).await?.collect().await?;
+    published_by(context, &request.call()).await
+}
+
+/// The whole release of a call.
+pub async fn published_by(context: &SessionContext, call: &str) -> Result<Vec<Published>> {
+    let batches = context.sql(&format!("SELECT * FROM {call}")).await?.collect().await?;
     Ok(batches.iter().flat_map(published_batch).collect())
 }
 

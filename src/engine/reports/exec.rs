@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-use super::{Report, privacy, utility};
+use super::{Report, constraints, privacy, utility};
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -154,6 +154,9 @@ async fn measure(
             let published = published.execute(0, Arc::clone(context))?;
             privacy::measure(spec, published, &memory).await
         }
+        (Report::Constraints(spec), [published]) => {
+            constraints::measure(spec, published.execute(0, Arc::clone(context))?).await
+        }
         (Report::Utility(spec), [original, published, hierarchies @ ..]) => {
             let tables = utility::Tables { original, published, hierarchies };
             utility::measure(spec, &tables, context, &memory).await
@@ -170,7 +173,7 @@ fn to_batch(report: &Report, measures: &[Measure]) -> Result<RecordBatch> {
         Arc::new(measures.iter().map(column_name).collect::<StringArray>()),
         Arc::new(measures.iter().map(|measure| measure.value).collect::<Float64Array>()),
     ];
-    if matches!(report, Report::Privacy(_)) {
+    if report.has_targets() {
         let targets = measures.iter().map(|measure| measure.target).collect::<Float64Array>();
         let holds = measures.iter().map(|measure| measure.holds).collect::<BooleanArray>();
         columns.extend([Arc::new(targets) as ArrayRef, Arc::new(holds)]);

@@ -11,6 +11,7 @@
 //! | report | of the table | of every column |
 //! | --- | --- | --- |
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
+//! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
 //! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp` | `ncp` |
 //!
 //! What is not obvious about them:
@@ -18,6 +19,8 @@
 //! - A target that cannot be judged, because nothing was published, does not hold. Without any
 //!   target the violations are NULL: nothing was asked.
 //! - A missing sensitive value is one more value, in order before all others.
+//! - A row that publishes nothing but `*` in the columns of a constraint could be anyone: it is
+//!   counted as suppressed and does not violate the constraint.
 //! - Means do not tell what they lost: their `ncp` and the total are NULL.
 //! - Bounds have one NULL for a missing cell and for `*`: as many as the original has missing cells
 //!   count as unchanged. `ncp` is then the least the release can have lost.
@@ -27,6 +30,7 @@
 //! 3. [`privacy`] and [`utility`] take in the groups; the arithmetic is in [`crate::measure`], the
 //!    reading of published values in [`crate::columnar`].
 
+mod constraints;
 mod exec;
 mod grouping;
 mod node;
@@ -35,6 +39,7 @@ mod privacy;
 mod sql;
 mod utility;
 
+pub use constraints::ConstraintsSpec;
 pub use exec::ReportExec;
 pub use node::ReportNode;
 pub(super) use sql::{privacy_report, utility_report};
@@ -54,6 +59,8 @@ use crate::measure::Targets;
 pub enum Report {
     /// How safe a release is.
     Privacy(PrivacySpec),
+    /// Whether a release keeps several constraints.
+    Constraints(ConstraintsSpec),
     /// What is left of a table.
     Utility(UtilitySpec),
 }
@@ -104,14 +111,14 @@ impl Report {
     /// The SQL function.
     pub fn function(&self) -> &'static str {
         match self {
-            Self::Privacy(_) => "privacy_report",
+            Self::Privacy(_) | Self::Constraints(_) => "privacy_report",
             Self::Utility(_) => "utility_report",
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
-            Self::Privacy(_) => "PrivacyReport",
+            Self::Privacy(_) | Self::Constraints(_) => "PrivacyReport",
             Self::Utility(_) => "UtilityReport",
         }
     }
@@ -123,11 +130,15 @@ impl Report {
             Field::new("column_name", DataType::Utf8, true),
             Field::new("value", DataType::Float64, true),
         ];
-        if matches!(self, Self::Privacy(_)) {
+        if self.has_targets() {
             fields.push(Field::new("target", DataType::Float64, true));
             fields.push(Field::new("holds", DataType::Boolean, true));
         }
         Arc::new(Schema::new(fields))
+    }
+
+    fn has_targets(&self) -> bool {
+        matches!(self, Self::Privacy(_) | Self::Constraints(_))
     }
 
     /// The names of the columns that measures refer to by their index.
@@ -135,6 +146,9 @@ impl Report {
         match self {
             Self::Privacy(spec) => {
                 spec.sensitive.iter().map(|column| column.name.as_str()).collect()
+            }
+            Self::Constraints(spec) => {
+                spec.constraints.iter().map(|constraint| constraint.columns.as_str()).collect()
             }
             Self::Utility(spec) => {
                 spec.quasi_identifiers.iter().map(|qi| qi.column.name.as_str()).collect()
@@ -149,7 +163,7 @@ impl Report {
             Self::Privacy(spec) if !spec.sensitive.is_empty() => {
                 vec![1 + spec.class_keys + 1 + spec.sensitive.len()]
             }
-            Self::Privacy(_) => vec![0],
+            Self::Privacy(_) | Self::Constraints(_) => vec![0],
             // Phase and class keys: the class labels of a class are neighbours.
             Self::Utility(spec) if spec.class.is_some() => vec![0, 1 + spec.class_keys()],
             Self::Utility(_) => vec![0, 0],
@@ -182,6 +196,12 @@ impl fmt::Display for Report {
                 if !spec.sensitive.is_empty() {
                     entries.push(format!("sensitive=[{}]", self.column_names().join(", ")));
                 }
+            }
+            Self::Constraints(spec) => {
+                let constraints = spec.constraints.iter();
+                let named = constraints.map(|c| format!("[{}]: {}", c.columns, c.k));
+                let named: Vec<String> = named.collect();
+                entries.push(format!("constraints={{{}}}", named.join(", ")));
             }
             Self::Utility(spec) => {
                 entries.extend(spec.k.map(|k| format!("k={k}")));

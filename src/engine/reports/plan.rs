@@ -6,12 +6,13 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 
+use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
 use super::{PrivacySpec, PublishedSpec, Report, SensitiveSpec, UtilitySpec};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
 use crate::engine::logical::hierarchy_input;
-use crate::engine::options::{Assignment, Options, find_column};
+use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
 use crate::error::Error;
 use crate::measure::Targets;
 
@@ -23,6 +24,9 @@ fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusi
 /// `privacy_report` over a published table.
 pub(super) fn plan_privacy(options: &Options, published: LogicalPlan) -> Result<LogicalPlan> {
     const PLACE: &str = "privacy_report";
+    if !options.constraints.is_empty() {
+        return plan_constraints(options, published);
+    }
     let wrong = mistake(PLACE);
     let models = options.checked_models().map_err(&wrong)?;
     let targets = Targets {
@@ -59,6 +63,58 @@ pub(super) fn plan_privacy(options: &Options, published: LogicalPlan) -> Result<
     let sets = privacy_sets(class_keys, spec.sensitive.len());
     let input = grouped(published, "published", (keys, class_keys), &sets)?;
     report(Report::Privacy(spec), vec![input])
+}
+
+/// `privacy_report` of several constraints.
+fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<LogicalPlan> {
+    let wrong = mistake("privacy_report");
+    let alone = options.k.is_none()
+        && options.quasi_identifiers.is_empty()
+        && options.sensitive.is_empty()
+        && options.checked_models().is_ok_and(|models| models.is_empty());
+    if !alone {
+        return plan_err!(
+            "privacy_report: option 'constraints' goes alone; every constraint has its own columns and \
+             k, and sensitive columns take a report of their own"
+        );
+    }
+    let schema = published.schema();
+    let mut spec = ConstraintsSpec { constraints: vec![], columns: vec![], sets: vec![] };
+    let mut known: Vec<Column> = Vec::new();
+    let mut keys = Vec::new();
+    for (number, (names, k)) in (1..).zip(&options.constraints) {
+        let found = constraint_columns(number, names, *k, schema).map_err(&wrong)?;
+        let mut set = Vec::with_capacity(found.len());
+        for column in &found {
+            let position = known.iter().position(|other| other == column);
+            set.push(position.unwrap_or(known.len()));
+            if position.is_none() {
+                let start = keys.len();
+                keys.extend(keys_of(column, type_of(schema, column)?));
+                spec.columns.push(start..keys.len());
+                known.push(column.clone());
+            }
+        }
+        set.sort_unstable();
+        let position = spec.sets.iter().position(|other| *other == set);
+        let names: Vec<&str> = found.iter().map(|column| column.name.as_str()).collect();
+        spec.constraints.push(CheckedConstraint {
+            columns: names.join(", "),
+            k: checked_k("privacy_report", Some(*k), 2)?.unwrap_or(2),
+            set: position.unwrap_or(spec.sets.len()),
+        });
+        if position.is_none() {
+            spec.sets.push(set);
+        }
+    }
+    let of_set = |set: &Vec<usize>| Set {
+        phase: 0,
+        keys: set.iter().flat_map(|column| spec.columns[*column].clone()).collect(),
+    };
+    let sets: Vec<Set> = spec.sets.iter().map(of_set).collect();
+    let set_before = keys.len();
+    let input = grouped(published, "published", (keys, set_before), &sets)?;
+    report(Report::Constraints(spec), vec![input])
 }
 
 /// First every sensitive column by itself, the whole table; then with the classes.

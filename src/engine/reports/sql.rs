@@ -10,8 +10,8 @@ use crate::engine::arguments::Arguments;
 use crate::engine::options::Options;
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 7] =
-    ["quasi_identifiers", "sensitive", "k", "l", "entropy_l", "t", "alpha"];
+const PRIVACY_OPTIONS: [&str; 8] =
+    ["quasi_identifiers", "sensitive", "k", "l", "entropy_l", "t", "alpha", "constraints"];
 
 const UTILITY_OPTIONS: [&str; 4] = ["quasi_identifiers", "hierarchies", "class", "k"];
 
@@ -37,6 +37,7 @@ pub(in crate::engine) fn privacy_report(
         entropy_l: arguments.number("entropy_l", context)?,
         t: arguments.number("t", context)?,
         alpha: arguments.number("alpha", context)?,
+        constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };
     plan_privacy(&options, published)

@@ -203,6 +203,58 @@ fn fewer_rows_than_a_k_are_an_error() {
     assert_eq!(outcome, Err(Error::TooFewRows { rows: 2, k: 3 }));
 }
 
+/// The published tuple of every row, by its number in the input.
+fn tuples(rows: &RowTable, published: &PublishedClasses) -> Vec<(u32, Vec<u32>)> {
+    let mut tuples = Vec::new();
+    for class in 0..published.classes.len() {
+        let tuple: Vec<u32> = published.nodes.iter().map(|nodes| nodes[class]).collect();
+        tuples.extend(published.classes.range(class).map(|at| (rows.id_at(at), tuple.clone())));
+    }
+    tuples.sort_unstable();
+    tuples
+}
+
+#[test]
+fn rows_that_publish_the_same_become_classes_in_the_order_of_the_trees() {
+    let (rows, trees) = (&figure_1::ROWS, figure_1::trees());
+    let constraints = figure_1::constraints();
+    let recoding = solve(rows, &trees, &constraints, Variant::Naive).unwrap();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let cancel = Cancel::default();
+    let job = Job { trees: &trees, constraints: &constraints, cancel: &cancel };
+    let mut table = RowTable::from_codes(rows).unwrap();
+    let published = into_classes(recoding.clone(), &mut table, &job, false).unwrap();
+    let sizes: Vec<usize> = published.classes.ranges().map(|range| range.len()).collect();
+    // Stars first, then Black, then White with 0213*.
+    assert_eq!(sizes, [2, 3, 4]);
+    let of_row = |row: usize| recoding.nodes.iter().map(|nodes| nodes[row]).collect::<Vec<u32>>();
+    let expected: Vec<(u32, Vec<u32>)> = (0..9).map(|row| (row as u32, of_row(row))).collect();
+    assert_eq!(tuples(&table, &published), expected);
+
+    let mut table = RowTable::from_codes(rows).unwrap();
+    let published = into_classes(recoding, &mut table, &job, true).unwrap();
+    assert_eq!(tuples(&table, &published), expected[..7]);
+    let dropped: Vec<u32> = (7..9).map(|at| table.id_at(at)).collect();
+    assert_eq!(dropped, [7, 8]);
+}
+
+#[test]
+fn only_rows_suppressed_in_every_part_are_dropped() {
+    let component = |suppressed: &[u32]| Component {
+        columns: vec![0],
+        max_k: 3,
+        suppressed: suppressed.to_vec(),
+        suppress_limit: 2,
+        climbs: 0,
+    };
+    let recoding = |components: Vec<Component>| Recoding { nodes: vec![vec![0; 10]], components };
+    let both = recoding(vec![component(&[1, 4, 7]), component(&[4, 7, 8])]);
+    assert_eq!(both.suppressed_everywhere(), [4, 7]);
+    assert_eq!(both.suppressed_share(), 0.3);
+    assert!(recoding(vec![component(&[1]), component(&[])]).suppressed_everywhere().is_empty());
+    assert!(recoding(vec![]).suppressed_everywhere().is_empty());
+}
+
 #[test]
 fn a_cancelled_run_stops() {
     let flat = tree(&Levels::default(), 2);
