@@ -7,6 +7,7 @@ mod grades;
 mod requirement;
 mod row;
 mod seed;
+mod shuffle;
 mod tally;
 
 pub use cancel::Cancel;
@@ -17,4 +18,5 @@ pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{RowKeys, Seed};
+pub use shuffle::shuffle_classes;
 pub use tally::{GlobalShares, Tally};

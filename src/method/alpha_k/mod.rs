@@ -110,7 +110,10 @@ pub fn alpha_k(rows: &mut RowTable, job: &Job) -> Result<Grouping> {
     }
     let (column, grades) = graded_column(job)?;
     let plan = Plan { job, k, column, grades: &grades };
-    with_rows!(rows, rows => group(rows, &plan))
+    let (classes, destinations) = with_rows!(&mut *rows, rows => group(rows, &plan))?;
+    rows.permute(destinations);
+    let suppressed = rows.len() - classes.rows();
+    Ok(Grouping { classes, suppressed })
 }
 
 /// What the steps share.
@@ -148,7 +151,11 @@ fn graded_column<'a>(job: &Job<'a>) -> Result<(&'a SensitiveColumn, Cow<'a, Grad
     Ok((column, grades))
 }
 
-fn group<C: Code, const W: usize>(rows: &mut [Row<C, W>], plan: &Plan) -> Result<Grouping> {
+/// The classes, and where every row must go to stand in class order.
+fn group<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    plan: &Plan,
+) -> Result<(Classes, Vec<u32>)> {
     let groups = groups::by_value(rows, plan)?;
     let mut made = build::classes(rows, groups, plan)?;
     if made.sizes.is_empty() {
@@ -156,9 +163,8 @@ fn group<C: Code, const W: usize>(rows: &mut [Row<C, W>], plan: &Plan) -> Result
     }
     join::leftovers(rows, &mut made, plan)?;
     let classes = Classes::from_sizes(&made.sizes)?;
-    into_class_order(rows, made.class_of, &classes);
-    let suppressed = rows.len() - classes.rows();
-    Ok(Grouping { classes, suppressed })
+    let destinations = destinations(made.class_of, &classes);
+    Ok((classes, destinations))
 }
 
 impl Plan<'_> {
@@ -169,17 +175,12 @@ impl Plan<'_> {
     }
 }
 
-/// Moves every row to its class, in place: `class_of` becomes each row's destination, and swapping
-/// follows its cycles.
-fn into_class_order<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    class_of: Vec<u32>,
-    classes: &Classes,
-) {
+/// From the class of every row to its position.
+fn destinations(class_of: Vec<u32>, classes: &Classes) -> Vec<u32> {
     let mut next: Vec<u32> = classes.ranges().map(|range| range.start as u32).collect();
     let mut next_suppressed = classes.rows() as u32;
-    let mut destination = class_of;
-    for place in &mut destination {
+    let mut destinations = class_of;
+    for place in &mut destinations {
         let next = match *place {
             NO_CLASS => &mut next_suppressed,
             class => &mut next[class as usize],
@@ -187,13 +188,7 @@ fn into_class_order<C: Code, const W: usize>(
         *place = *next;
         *next += 1;
     }
-    for at in 0..rows.len() {
-        while destination[at] as usize != at {
-            let to = destination[at] as usize;
-            rows.swap(at, to);
-            destination.swap(at, to);
-        }
-    }
+    destinations
 }
 
 #[cfg(test)]

@@ -59,10 +59,8 @@ pub fn into_classes(
         *target = *next;
         *next += 1;
     }
-    with_rows!(&mut *rows, rows => {
-        permute(rows, targets);
-        check_cover(rows, &classes, &nodes, job.trees)
-    })?;
+    rows.permute(targets);
+    with_rows!(&*rows, rows => check_cover(rows, &classes, &nodes, job.trees))?;
     Ok(PublishedClasses { classes, nodes })
 }
 
@@ -123,17 +121,6 @@ fn depth_first(tree: &Tree) -> Vec<u32> {
         ranks[*node as usize] = rank as u32;
     }
     ranks
-}
-
-/// Moves every row to its target, one cycle after the other.
-fn permute<T: Copy>(rows: &mut [T], mut targets: Vec<u32>) {
-    for start in 0..rows.len() {
-        while targets[start] as usize != start {
-            let target = targets[start] as usize;
-            rows.swap(start, target);
-            targets.swap(start, target);
-        }
-    }
 }
 
 /// The last look at what leaves: every class publishes nodes that cover its rows.
