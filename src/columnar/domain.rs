@@ -12,6 +12,7 @@ use super::automatic::{Automatic, exact_steps, float_steps};
 use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::kind::Kind;
+use super::levels::ModelledValues;
 use super::values::{exact, instants, positions, scaled, write, written_date, written_decimal};
 use crate::error::{Error, Result};
 use crate::hierarchy::{
@@ -95,13 +96,17 @@ impl Domain {
     }
 }
 
-/// The codes of a column that is only counted, never generalized.
-pub(super) fn plain_codes(name: &str, interners: &[&Interner]) -> Result<(u32, Vec<Remap>)> {
+/// The values of a column that is only counted, never generalized, and the translations to their
+/// codes.
+pub(super) fn plain_codes(
+    name: &str,
+    interners: &[&Interner],
+) -> Result<(ModelledValues, Vec<Remap>)> {
     let missing = interners.iter().any(|interner| interner.has_missing());
     let sorted = SortedValues::new(name, interners)?;
     let order: Vec<u32> = (0..sorted.values.len() as u32).collect();
-    let codes = order.len() as u32 + u32::from(missing);
-    Ok((codes, sorted.remaps(&order, missing)))
+    let remaps = sorted.remaps(&order, missing);
+    Ok((ModelledValues { name: name.to_owned(), values: sorted.values, missing }, remaps))
 }
 
 /// Distinct values in ascending order, and where the numbers of each reader stand among them.

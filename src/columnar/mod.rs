@@ -12,6 +12,7 @@ mod automatic;
 mod domain;
 mod intern;
 mod kind;
+mod levels;
 mod live;
 mod publish;
 mod published;
@@ -26,7 +27,8 @@ mod values;
 pub use automatic::Automatic;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
-pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm};
+pub use levels::{ListedLevels, ModelledValues};
+pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
 };

@@ -14,8 +14,8 @@ use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
 use super::table::Payload;
 use super::{CodedTable, Domain};
-use crate::error::Result;
-use crate::model::{Classes, Code, Row, RowKeys, RowTable, with_rows};
+use crate::error::{Error, Result};
+use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
 
 /// Where a published column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,18 +37,32 @@ pub enum Cells {
     Nodes(Vec<Vec<u32>>),
 }
 
-/// A finished release, ready to be written out class by class.
-///
-/// Rows leave grouped by class, and inside a class sorted by columns that the reader sees, equal rows
-/// by their keyed hash: the order of the output says nothing that the values do not say.
+/// A verified release, not yet in any form.
 #[derive(Debug)]
-pub struct Publisher {
+pub struct ReleaseTable {
     rows: RowTable,
     classes: Classes,
     cells: Cells,
     domains: Vec<Domain>,
     payload: Payload,
     keys: RowKeys,
+}
+
+impl ReleaseTable {
+    /// These classes of the table, whose rows are in class order.
+    pub fn new(table: CodedTable, classes: Classes, cells: Cells) -> Self {
+        let CodedTable { rows, domains, payload, keys, .. } = table;
+        Self { rows, classes, cells, domains, payload, keys }
+    }
+}
+
+/// A finished release, ready to be written out class by class.
+///
+/// Rows leave grouped by class, and inside a class sorted by columns that the reader sees, equal rows
+/// by a keyed hash: the order of the output says nothing that the values do not say.
+#[derive(Debug)]
+pub struct Publisher {
+    table: Arc<ReleaseTable>,
     form: ReleaseForm,
     quasi_identifiers: Vec<QiPublisher>,
 }
@@ -60,33 +74,40 @@ pub struct ReleaseForm {
     pub columns: Vec<OutputColumn>,
     /// Payload columns by which the rows of a class are ordered.
     pub order_by: Vec<usize>,
+    /// What orders rows that these columns do not tell apart.
+    pub ties: TieKeys,
     /// How generalized numbers are published.
     pub ranges: Ranges,
     /// Schema of the published columns.
     pub schema: SchemaRef,
 }
 
+/// Keyed hashes that order rows of a class.
+#[derive(Debug, Clone, Copy)]
+pub enum TieKeys {
+    /// Of the sensitive values, then of the kept columns.
+    SensitiveAndKept,
+    /// Of the quasi-identifiers, then of the kept columns: the order of a table without sensitive
+    /// values must not depend on them.
+    QuasiIdentifiersAndKept(Seed),
+}
+
 impl Publisher {
-    /// Publishes these classes of the table, whose rows are in class order.
-    pub fn new(
-        table: CodedTable,
-        classes: Classes,
-        cells: Cells,
-        form: ReleaseForm,
-    ) -> Result<Self> {
-        let CodedTable { rows, domains, payload, keys, .. } = table;
-        let quasi_identifiers = domains
+    /// Publishes the release in a form.
+    pub fn new(table: Arc<ReleaseTable>, form: ReleaseForm) -> Result<Self> {
+        let quasi_identifiers = table
+            .domains
             .iter()
             .map(|domain| QiPublisher::new(domain, form.ranges))
             .collect::<Result<_>>()?;
-        Ok(Self { rows, classes, cells, domains, payload, keys, form, quasi_identifiers })
+        Ok(Self { table, form, quasi_identifiers })
     }
 
     /// Consecutive classes of about `rows` rows each, together all of them.
     pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
         let mut batches = Vec::new();
         let (mut start, mut in_batch) = (0, 0);
-        for (class, range) in self.classes.ranges().enumerate() {
+        for (class, range) in self.table.classes.ranges().enumerate() {
             if in_batch > 0 && in_batch + range.len() > rows {
                 batches.push(start..class);
                 (start, in_batch) = (class, 0);
@@ -94,14 +115,14 @@ impl Publisher {
             in_batch += range.len();
         }
         if in_batch > 0 {
-            batches.push(start..self.classes.len());
+            batches.push(start..self.table.classes.len());
         }
         batches
     }
 
     /// The rows of consecutive classes, in batches of at most twice `rows` rows.
     pub fn batch(&self, classes: Range<usize>, rows: usize) -> Result<Vec<RecordBatch>> {
-        let batch = with_rows!(&self.rows, rows => self.batch_of(rows, classes))?;
+        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes))?;
         if batch.num_rows() <= 2 * rows {
             return Ok(vec![batch]);
         }
@@ -119,15 +140,17 @@ impl Publisher {
         rows: &[Row<C, W>],
         classes: Range<usize>,
     ) -> Result<RecordBatch> {
-        let positions =
-            self.classes.range(classes.start).start..self.classes.range(classes.end - 1).end;
+        let positions = self.table.classes.range(classes.start).start
+            ..self.table.classes.range(classes.end - 1).end;
         let payload = self.payload_in_order(&rows[positions.clone()], &classes, positions.start)?;
         // The class of every row, relative to the first.
-        let sizes = classes.clone().map(|class| self.classes.range(class).len());
+        let sizes = classes.clone().map(|class| self.table.classes.range(class).len());
         let class_of: UInt32Array =
             sizes.enumerate().flat_map(|(at, size)| std::iter::repeat_n(at as u32, size)).collect();
         let column = |column: &OutputColumn| match column {
-            OutputColumn::Payload(index) => Ok(Arc::clone(&payload[*index])),
+            OutputColumn::Payload(index) => payload[*index]
+                .clone()
+                .ok_or_else(|| Error::bug("a published column was not gathered")),
             OutputColumn::ClassId => {
                 let first = classes.start as u64;
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
@@ -135,7 +158,8 @@ impl Publisher {
             }
             OutputColumn::QuasiIdentifier(index) => {
                 let per_class = self.per_class(rows, classes.clone(), *index)?;
-                take(&per_class, &class_of, None).map_err(kernel_failed(&self.domains[*index].name))
+                take(&per_class, &class_of, None)
+                    .map_err(kernel_failed(&self.table.domains[*index].name))
             }
         };
         let columns = self.form.columns.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
@@ -150,9 +174,9 @@ impl Publisher {
         classes: Range<usize>,
         column: usize,
     ) -> Result<ArrayRef> {
-        if let Cells::Nodes(nodes) = &self.cells {
+        if let Cells::Nodes(nodes) = &self.table.cells {
             return self.quasi_identifiers[column]
-                .publish_nodes(&self.domains[column], &nodes[column][classes]);
+                .publish_nodes(&self.table.domains[column], &nodes[column][classes]);
         }
         let codes_of = |range: Range<usize>| {
             move |codes: &mut Vec<u32>| {
@@ -160,16 +184,16 @@ impl Publisher {
             }
         };
         let closures: Vec<_> =
-            classes.clone().map(|class| codes_of(self.classes.range(class))).collect();
+            classes.clone().map(|class| codes_of(self.table.classes.range(class))).collect();
         let cells = classes.zip(&closures).map(|(class, codes)| {
             let (mut low, mut high) = (C::MAX, C::default());
-            for row in &rows[self.classes.range(class)] {
+            for row in &rows[self.table.classes.range(class)] {
                 low = low.min(row.codes[column]);
                 high = high.max(row.codes[column]);
             }
             ClassCells { low: low.get(), high: high.get(), codes }
         });
-        self.quasi_identifiers[column].publish(&self.domains[column], cells)
+        self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
     }
 
     /// The payload of some rows in the order in which they leave.
@@ -178,36 +202,49 @@ impl Publisher {
         rows: &[Row<C, W>],
         classes: &Range<usize>,
         start: usize,
-    ) -> Result<Vec<ArrayRef>> {
+    ) -> Result<Vec<Option<ArrayRef>>> {
         let from: Vec<(usize, usize)> =
-            rows.iter().map(|row| self.payload.locate(row.id)).collect();
+            rows.iter().map(|row| self.table.payload.locate(row.id)).collect();
         let gather = |chunks: &Vec<ArrayRef>| {
             let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
             interleave(&chunks, &from).map_err(kernel_failed("sensitive or kept"))
         };
-        let gathered =
-            self.payload.columns.iter().map(gather).collect::<Result<Vec<ArrayRef>>>()?;
-        if gathered.is_empty() {
+        // Another form of the same release may need the other columns.
+        let used = |column: &usize| self.form.columns.contains(&OutputColumn::Payload(*column));
+        let columns = &self.table.payload.columns;
+        let gathered = (0..columns.len())
+            .map(|column| used(&column).then(|| gather(&columns[column])).transpose())
+            .collect::<Result<Vec<Option<ArrayRef>>>>()?;
+        if gathered.iter().all(Option::is_none) {
             return Ok(gathered);
         }
-        let compare = self.form.order_by.iter().map(|column| comparator(&gathered[*column]));
+        let compare = self.form.order_by.iter().filter_map(|column| gathered[*column].as_ref());
+        let compare = compare.map(comparator);
         let compare = compare.collect::<Result<Vec<DynComparator>>>()?;
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         for class in classes.clone() {
-            let range = self.classes.range(class);
+            let range = self.table.classes.range(class);
             order[range.start - start..range.end - start].sort_unstable_by(|a, b| {
                 let (a, b) = (*a as usize, *b as usize);
                 let by_column = |compare: &DynComparator| compare(a, b);
                 let visible = compare.iter().map(by_column).find(|order| order.is_ne());
-                visible.unwrap_or_else(|| self.keys.compare(rows[a].id, rows[b].id))
+                visible.unwrap_or_else(|| self.tie(&rows[a]).cmp(&self.tie(&rows[b])))
             });
         }
         let order = UInt32Array::from(order);
-        let published = |array: &ArrayRef| {
-            let ordered = take(array, &order, None).map_err(kernel_failed("sensitive or kept"))?;
+        let published = |array: ArrayRef| {
+            let ordered = take(&array, &order, None).map_err(kernel_failed("sensitive or kept"))?;
             live_values(&ordered)
         };
-        gathered.iter().map(published).collect()
+        gathered.into_iter().map(|array| array.map(published).transpose()).collect()
+    }
+
+    fn tie<C: Code, const W: usize>(&self, row: &Row<C, W>) -> (u64, u64) {
+        let (sensitive, kept) = self.table.keys.key(row.id);
+        match self.form.ties {
+            TieKeys::SensitiveAndKept => (sensitive, kept),
+            TieKeys::QuasiIdentifiersAndKept(seed) => (row.quasi_identifier_hash(seed), kept),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::domain::{Domain, Remap, ResolvedHierarchy, plain_codes};
 use super::intern::Interner;
 use super::kind::Kind;
+use super::levels::ModelledValues;
 use super::read::{Chunk, Layout, Reader};
 use crate::error::{Error, Result};
 use crate::model::{Cancel, Code, Row, RowKeys, RowTable, SensitiveColumn, with_rows};
@@ -19,6 +20,8 @@ pub struct CodedTable {
     pub domains: Vec<Domain>,
     /// The columns that models look at.
     pub modelled: Vec<SensitiveColumn>,
+    /// Their values.
+    pub modelled_values: Vec<ModelledValues>,
     /// Tells rows of equal quasi-identifiers apart.
     pub keys: RowKeys,
     /// The published columns, in the chunks in which they were read.
@@ -88,24 +91,25 @@ impl CodedTable {
             })
             .collect::<Result<_>>()?;
         let (domains, mut remaps): (Vec<Domain>, Vec<Vec<Remap>>) = described.into_iter().unzip();
-        let mut cardinalities = Vec::new();
+        let mut modelled_values = Vec::new();
         for (at, column) in layout.modelled.iter().enumerate() {
             cancel.check()?;
-            let (codes, remap) = plain_codes(field(column).name(), &interners(domains.len() + at))?;
-            cardinalities.push(codes);
+            let (values, remap) =
+                plain_codes(field(column).name(), &interners(domains.len() + at))?;
+            modelled_values.push(values);
             remaps.push(remap);
         }
         let (mut chunks, readers_of) = in_order(readers)?;
         let coded = Coded { chunks: &chunks, readers_of: &readers_of, remaps: &remaps, cancel };
         let rows = coded.rows(&domains)?;
-        let modelled = (layout.modelled.iter().zip(cardinalities).enumerate())
-            .map(|(at, (column, cardinality))| {
+        let modelled = (layout.modelled.iter().zip(&modelled_values).enumerate())
+            .map(|(at, (column, values))| {
                 let field = field(column);
                 let kind = Kind::of(field.data_type(), field.name());
                 SensitiveColumn {
                     name: field.name().clone(),
                     codes: coded.column(domains.len() + at),
-                    cardinality,
+                    cardinality: values.values.len() as u32 + u32::from(values.missing),
                     ordered: kind.is_ok_and(Kind::has_ranges),
                 }
             })
@@ -115,7 +119,7 @@ impl CodedTable {
             kept: chunks.iter().flat_map(|chunk| &chunk.kept_hashes).copied().collect(),
         };
         let payload = Payload::new(layout.payload.len(), &mut chunks);
-        Ok(Self { rows, domains, modelled, keys, payload })
+        Ok(Self { rows, domains, modelled, modelled_values, keys, payload })
     }
 }
 

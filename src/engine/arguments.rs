@@ -127,14 +127,56 @@ impl Arguments {
     ) -> Result<Option<f64>> {
         let wanted = format!("a number, as in {name} => 0.2");
         let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
-        let is_number = scalar.data_type().is_numeric();
-        let number = scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64).ok();
-        match number {
-            Some(ScalarValue::Float64(Some(number))) if is_number && number.is_finite() => {
-                Ok(Some(number))
+        finite_number(&scalar).map(Some).ok_or_else(|| self.wrong(name, &wanted))
+    }
+
+    /// A number or a list of numbers; none if the option is left out.
+    pub(super) fn numbers(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<f64>> {
+        let wanted = format!("a number or a list of numbers, as in {name} => [0.2, 0.5]");
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let items = match list_items(value.clone()) {
+            Some(items) if items.is_empty() => return Err(self.wrong(name, &wanted)),
+            Some(items) => items,
+            // NULL counts as left out.
+            None if fold(value.clone(), context).is_some_and(|scalar| scalar.is_null()) => {
+                return Ok(Vec::new());
             }
-            _ => Err(self.wrong(name, &wanted)),
+            None => vec![value],
+        };
+        let number = |item: SqlExpr| {
+            let scalar = fold(item, context);
+            scalar.as_ref().and_then(finite_number).ok_or_else(|| self.wrong(name, &wanted))
+        };
+        items.into_iter().map(number).collect()
+    }
+
+    /// Texts with whole numbers: `{HIV: 1, Flu: 4}`. Unquoted names are taken as they are written.
+    /// `Err` gives back what is no such list.
+    pub(super) fn listed_numbers(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<std::result::Result<Vec<(String, i64)>, SqlExpr>>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let Some(entries) = named_entries(value.clone(), &as_written) else {
+            return Ok(Some(Err(value)));
+        };
+        let wrong = || {
+            self.wrong(
+                name,
+                &format!("values with whole numbers, as in {name} => {{HIV: 1, Flu: 4}}"),
+            )
+        };
+        let mut listed = Vec::with_capacity(entries.len());
+        for (text, value) in entries {
+            let number = fold(value, context).as_ref().and_then(whole_number);
+            listed.push((text, number.ok_or_else(wrong)?));
         }
+        Ok(Some(Ok(listed)))
     }
 
     pub(super) fn text(
@@ -214,7 +256,7 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<String>> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let column = column_name(value, context);
+        let column = column_name(value, &|name| ident(name, context));
         column
             .map(Some)
             .ok_or_else(|| self.wrong(name, &format!("a column, as in {name} => 'age'")))
@@ -227,7 +269,7 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Vec<(String, SqlExpr)>> {
         let Some(value) = self.take(name) else { return Ok(Vec::new()) };
-        named_entries(value, context).ok_or_else(|| {
+        named_entries(value, &|name| ident(name, context)).ok_or_else(|| {
             self.wrong(name, &format!("a list of names and values, as in {name} => {{age: …}}"))
         })
     }
@@ -236,21 +278,21 @@ impl Arguments {
 /// The entries of `{…}`, `MAP {…}` or `named_struct(…)`, `None` for anything else.
 fn named_entries(
     value: SqlExpr,
-    context: &dyn RelationPlannerContext,
+    name_of: &dyn Fn(&Ident) -> String,
 ) -> Option<Vec<(String, SqlExpr)>> {
+    let text = |expr: SqlExpr| column_name(expr, name_of);
     match value {
         SqlExpr::Dictionary(fields) => {
-            let entry = |field: ast::DictionaryField| (ident(&field.key, context), *field.value);
+            let entry = |field: ast::DictionaryField| (name_of(&field.key), *field.value);
             Some(fields.into_iter().map(entry).collect())
         }
         SqlExpr::Map(map) => {
-            let entry =
-                |entry: ast::MapEntry| Some((column_name(*entry.key, context)?, *entry.value));
+            let entry = |entry: ast::MapEntry| Some((text(*entry.key)?, *entry.value));
             map.entries.into_iter().map(entry).collect()
         }
         SqlExpr::Function(call) if call.name.to_string().eq_ignore_ascii_case("named_struct") => {
             let pair = |pair: &[SqlExpr]| match pair {
-                [name, value] => Some((column_name(name.clone(), context)?, value.clone())),
+                [name, value] => Some((text(name.clone())?, value.clone())),
                 _ => None,
             };
             positional(call.args)?.chunks(2).map(pair).collect()
@@ -272,9 +314,10 @@ fn list_items(value: SqlExpr) -> Option<Vec<SqlExpr>> {
 
 /// A list of columns or a single one.
 fn column_names(value: SqlExpr, context: &dyn RelationPlannerContext) -> Option<Vec<String>> {
+    let name_of = |name: &Ident| ident(name, context);
     match list_items(value.clone()) {
-        Some(items) => items.into_iter().map(|item| column_name(item, context)).collect(),
-        None => column_name(value, context).map(|column| vec![column]),
+        Some(items) => items.into_iter().map(|item| column_name(item, &name_of)).collect(),
+        None => column_name(value, &name_of).map(|column| vec![column]),
     }
 }
 
@@ -284,7 +327,7 @@ fn constraint(
     context: &mut dyn RelationPlannerContext,
 ) -> Option<(Vec<String>, i64)> {
     let (mut columns, mut k) = (None, None);
-    for (name, value) in named_entries(value, context)? {
+    for (name, value) in named_entries(value, &as_written)? {
         match name.to_lowercase().as_str() {
             "columns" if columns.is_none() => columns = Some(column_names(value, context)?),
             "k" if k.is_none() => k = Some(whole_number(&fold(value, context)?)?),
@@ -292,6 +335,14 @@ fn constraint(
         }
     }
     Some((columns?, k?))
+}
+
+fn finite_number(scalar: &ScalarValue) -> Option<f64> {
+    let is_number = scalar.data_type().is_numeric();
+    match scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64) {
+        Ok(ScalarValue::Float64(Some(number))) if is_number && number.is_finite() => Some(number),
+        _ => None,
+    }
 }
 
 fn whole_number(scalar: &ScalarValue) -> Option<i64> {
@@ -334,13 +385,18 @@ pub(super) fn fold(
 }
 
 /// A column named by a string or an identifier.
-fn column_name(item: SqlExpr, context: &dyn RelationPlannerContext) -> Option<String> {
+fn column_name(item: SqlExpr, name_of: &dyn Fn(&Ident) -> String) -> Option<String> {
     match item {
         SqlExpr::Value(value) => text_value(&value.value),
-        SqlExpr::Identifier(name) => Some(ident(&name, context)),
-        SqlExpr::CompoundIdentifier(names) => names.last().map(|name| ident(name, context)),
+        SqlExpr::Identifier(name) => Some(name_of(&name)),
+        SqlExpr::CompoundIdentifier(names) => names.last().map(name_of),
         _ => None,
     }
+}
+
+/// A name that is no column: a value, or a word of ours.
+fn as_written(name: &Ident) -> String {
+    name.value.clone()
 }
 
 fn ident(name: &Ident, context: &dyn RelationPlannerContext) -> String {

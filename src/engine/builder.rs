@@ -92,7 +92,7 @@ impl Anonymize {
         self.options.l = models.l.map(i64::from);
         self.options.entropy_l = models.entropy_l;
         self.options.t = models.t;
-        self.options.alpha = models.alpha;
+        self.options.alpha = models.alpha.into_iter().collect();
         self
     }
 

@@ -1,4 +1,4 @@
-//! Reading the hierarchies that files and tables hold.
+//! Reading the hierarchies and levels that files and tables hold.
 
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use datafusion::object_store::ObjectStoreExt;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
-use super::spec::{HierarchySource, QuasiIdentifier};
-use crate::columnar::ResolvedHierarchy;
+use super::options::checked_levels;
+use super::spec::{Grading, HierarchySource, LevelSource, QuasiIdentifier};
+use crate::columnar::{ListedLevels, ResolvedHierarchy};
 use crate::hierarchy::LabelTable;
 
 /// The hierarchy of each quasi-identifier, its labels at hand. `tables` are the plans that the
@@ -48,6 +49,32 @@ pub(super) async fn resolve(
         });
     }
     Ok(resolved)
+}
+
+/// The level of every listed sensitive value.
+pub(super) async fn resolve_levels(
+    grading: &Grading,
+    tables: &[Arc<dyn ExecutionPlan>],
+    context: &Arc<TaskContext>,
+) -> Result<ListedLevels> {
+    let number = match &grading.levels {
+        LevelSource::Listed(levels) => return Ok(levels.clone()),
+        LevelSource::Table(number) => *number,
+    };
+    let Some(table) = tables.get(number) else {
+        return exec_err!("the table of sensitivity levels is missing from the plan");
+    };
+    let mut listed = Vec::new();
+    let mut batches = table.execute(0, Arc::clone(context))?;
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        let (values, levels) = (batch.column(0), batch.column(1));
+        let (values, levels) = (values.as_string::<i32>(), levels.as_string::<i32>());
+        let text = |value: Option<&str>| value.map(str::to_owned);
+        let level = |level: Option<&str>| level.and_then(|level| level.parse::<i64>().ok());
+        listed.extend(values.iter().zip(levels).map(|(v, l)| (text(v), level(l))));
+    }
+    checked_levels(listed.into_iter()).map_err(super::execution_error)
 }
 
 async fn read_file(

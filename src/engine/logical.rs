@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore, cast,
 };
 
-use super::spec::Spec;
+use super::spec::{Publish, Spec, listed};
 use crate::columnar::{Kind, OutputColumn};
 
 /// The qualifier of the output's columns, until an alias replaces it.
@@ -67,6 +67,8 @@ pub struct Binding {
     pub keep: Vec<usize>,
     /// At most one.
     pub privacy_unit: Option<usize>,
+    /// Which of two tables is published, `None` for a release in one.
+    pub publish: Option<Publish>,
 }
 
 impl Binding {
@@ -82,26 +84,41 @@ impl Binding {
                 .filter_map(|column| input.maybe_index_of_column(column))
                 .collect(),
             privacy_unit: spec.privacy_unit.as_ref().map(index).transpose()?,
+            publish: spec.publish,
         })
     }
 
     /// The columns that are published as they are, in input order.
     pub fn payload(&self) -> Vec<usize> {
-        let mut payload: Vec<usize> = self.sensitive.iter().chain(&self.keep).copied().collect();
+        let exact = match self.publish {
+            None => self.sensitive.iter().chain(&self.keep),
+            Some(Publish::QuasiIdentifiers) => self.quasi_identifiers.iter().chain(&self.keep),
+            Some(Publish::Sensitive) => self.sensitive.iter().chain(&[]),
+        };
+        let mut payload: Vec<usize> = exact.copied().collect();
         payload.sort_unstable();
         payload
     }
 
-    /// What the output consists of: the published columns in input order, then the class.
+    /// What the output consists of: the published columns in input order, then the class. A table
+    /// of sensitive values has the class first.
     pub fn output(&self, class_id: bool) -> Vec<OutputColumn> {
         let payload = self.payload();
-        let end = self.quasi_identifiers.iter().chain(&payload).max().map_or(0, |last| last + 1);
+        let generalized: &[usize] = match self.publish {
+            None => &self.quasi_identifiers,
+            Some(_) => &[],
+        };
+        let end = generalized.iter().chain(&payload).max().map_or(0, |last| last + 1);
         let published = (0..end).filter_map(|column| {
-            let quasi_identifier = self.quasi_identifiers.iter().position(|qi| *qi == column);
+            let quasi_identifier = generalized.iter().position(|qi| *qi == column);
             let kept = payload.iter().position(|kept| *kept == column);
             quasi_identifier.map(OutputColumn::QuasiIdentifier).or(kept.map(OutputColumn::Payload))
         });
-        published.chain(class_id.then_some(OutputColumn::ClassId)).collect()
+        let class_id = class_id.then_some(OutputColumn::ClassId);
+        match self.publish {
+            Some(Publish::Sensitive) => class_id.into_iter().chain(published).collect(),
+            _ => published.chain(class_id).collect(),
+        }
     }
 }
 
@@ -124,7 +141,15 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
                     Kind::of(field.data_type(), field.name()).map_err(super::planning_error)?;
                 Field::new(field.name(), spec.ranges.published_type(field.data_type(), kind), true)
             }
-            OutputColumn::Payload(index) => input.field(payload[index]).clone(),
+            OutputColumn::Payload(index) => {
+                let field = input.field(payload[index]);
+                match binding.quasi_identifiers.contains(&payload[index]) {
+                    true => {
+                        Field::new(field.name(), field.data_type().clone(), field.is_nullable())
+                    }
+                    false => field.clone(),
+                }
+            }
             OutputColumn::ClassId => Field::new("class_id", DataType::UInt64, false),
         })
     };
@@ -139,8 +164,11 @@ pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     } else {
         metadata.insert("anonymize.k".to_owned(), spec.k.to_string());
     }
-    if !spec.models.is_empty() {
-        metadata.insert("anonymize.models".to_owned(), spec.models.to_string());
+    if spec.has_models() {
+        metadata.insert("anonymize.models".to_owned(), listed(spec.model_entries()));
+    }
+    if let Some(publish) = spec.publish {
+        metadata.insert("anonymize.publish".to_owned(), publish.to_string());
     }
     if spec.privacy_unit.is_some() {
         metadata.insert("anonymize.k_counts".to_owned(), "privacy units".to_owned());

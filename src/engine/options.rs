@@ -7,12 +7,14 @@ use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::config::AnonymizeConfig;
-use super::spec::{Approach, HierarchySource, Method, Models, QuasiIdentifier, Spec};
-use crate::columnar::{Automatic, Kind, Ranges};
+use super::spec::{
+    Approach, Grading, HierarchySource, LevelSource, Method, Models, QuasiIdentifier, Spec,
+};
+use crate::columnar::{Automatic, Kind, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::{DateStep, date_steps, float_intervals, prefixes};
 use crate::method::classfly::Constraint;
-use crate::model::{MAX_QUASI_IDENTIFIERS, Seed};
+use crate::model::{MAX_LEVELS, MAX_QUASI_IDENTIFIERS, Seed};
 
 /// A hierarchy as the caller gives it.
 #[derive(Debug, Clone)]
@@ -51,6 +53,23 @@ impl Hierarchy {
     }
 }
 
+/// How sensitive each value of the sensitive column is, as the caller gives it: level 1 is the most
+/// sensitive.
+#[derive(Clone)]
+pub enum Sensitivity {
+    /// Values with their levels.
+    Listed(Vec<(String, i64)>),
+    /// A relation of values and levels.
+    Table(Box<LogicalPlan>),
+}
+
+/// What is listed are values of the data.
+impl std::fmt::Debug for Sensitivity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sensitivity")
+    }
+}
+
 /// A request, not yet checked against the input. Every field is an option of the SQL function.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -67,7 +86,11 @@ pub struct Options {
     pub(super) l: Option<i64>,
     pub(super) entropy_l: Option<f64>,
     pub(super) t: Option<f64>,
-    pub(super) alpha: Option<f64>,
+    /// One share, or one per level of sensitivity; none if empty.
+    pub(super) alpha: Vec<f64>,
+    pub(super) alpha_scope: Option<String>,
+    pub(super) sensitivity: Option<Sensitivity>,
+    pub(super) publish: Option<String>,
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
@@ -79,38 +102,42 @@ impl Options {
     /// Checks the request against the input and the session's settings. Also returns the hierarchy
     /// tables, in the order the spec refers to them.
     pub(super) fn resolve(
-        self,
+        mut self,
         input: &DFSchema,
         settings: &AnonymizeConfig,
         session_seed: Seed,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
+        let approach = method.approach();
         let models = self.checked_models()?;
         let split = choice(self.split.as_deref(), ("split", &settings.split))?;
         let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
+        let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
+        self.check_fit(method, ranges)?;
         let roles = self.roles(input)?;
-        let (k, constraints) = match method.approach() {
-            Approach::Partition(_) => (self.checked_k(settings)?, Vec::new()),
-            Approach::Freeze(_) | Approach::FullDomain => {
-                self.check_freezing(method, &models, ranges)?;
-                let constraints =
-                    self.checked_constraints(settings, input, &roles.quasi_identifiers)?;
-                let largest = constraints.iter().map(|constraint| constraint.k).max();
-                (largest.unwrap_or(0), constraints)
-            }
+        let (k, constraints) = if approach.has_constraints() {
+            let constraints =
+                self.checked_constraints(settings, input, &roles.quasi_identifiers)?;
+            let largest = constraints.iter().map(|constraint| constraint.k).max();
+            (largest.unwrap_or(0), constraints)
+        } else {
+            (self.checked_k(settings)?, Vec::new())
         };
-        let (class_id, seed) = (self.class_id, self.seed.unwrap_or(session_seed));
+        // Two tables are joined by the class alone.
+        let class_id = self.class_id || approach == Approach::TwoTables;
+        let seed = self.seed.unwrap_or(session_seed);
         if class_id && input.fields().iter().any(|field| field.name() == "class_id") {
             return Err(Error::invalid(
                 "option 'class_id': the input has a column 'class_id' already; rename it in the input query",
             ));
         }
         let mut tables = Vec::new();
+        let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers =
             self.with_hierarchies(&roles.quasi_identifiers, input, &mut tables)?;
-        if method.approach().has_constraints() {
+        if approach.has_constraints() {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
         }
         let spec = Spec {
@@ -125,6 +152,8 @@ impl Options {
             ranges,
             class_id,
             constraints,
+            grading,
+            publish,
             suppress,
             suppression_limit,
             seed,
@@ -138,55 +167,128 @@ impl Options {
             None if !self.constraints.is_empty() => Method::ClassflyComplete,
             method => choice(method.as_deref(), ("default_method", &settings.default_method))?,
         };
-        if method.approach().has_constraints() {
-            if method == Method::Classfly && self.constraints.len() > 1 {
-                return Err(Error::invalid(format!(
-                    "method 'classfly' takes one constraint and these are {}: use \
-                     'classfly_complete'",
-                    self.constraints.len()
-                )));
-            }
-            return Ok(method);
+        if method == Method::Classfly && self.constraints.len() > 1 {
+            return Err(Error::invalid(format!(
+                "method 'classfly' takes one constraint and these are {}: use 'classfly_complete'",
+                self.constraints.len()
+            )));
         }
-        let unfit =
-            [("constraints", !self.constraints.is_empty()), ("suppress", self.suppress.is_some())];
-        match unfit.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Error::invalid(format!(
-                "option '{option}' does not go with method '{method}': use 'classfly_complete', \
-                 'classfly_partial', 'classfly_naive', 'classfly' or 'datafly'"
-            ))),
-            None => Ok(method),
-        }
+        Ok(method)
     }
 
-    /// What the methods that work from constraints cannot honour is an error, never dropped.
-    fn check_freezing(&self, method: Method, models: &Models, ranges: Ranges) -> Result<()> {
-        let unfit = |what: &str, instead: &str| {
-            Err(Error::invalid(format!("{what} does not go with method '{method}': {instead}")))
-        };
-        if let Some((model, _)) = models.entries().first() {
-            return unfit(
-                &format!("option '{model}'"),
-                "its groups differ from constraint to constraint; use 'rounded' or 'mondrian'",
-            );
-        }
-        if self.privacy_unit.is_some() {
-            return unfit(
-                "option 'privacy_unit'",
+    /// What a method cannot honour is an error, never dropped.
+    fn check_fit(&self, method: Method, ranges: Ranges) -> Result<()> {
+        let approach = method.approach();
+        let freezes = approach.has_constraints();
+        let two_tables = approach == Approach::TwoTables;
+        let cuts = matches!(approach, Approach::Partition(_));
+        let given = |option: &'static str, given: bool| given.then(|| format!("option '{option}'"));
+        let constrained = "use 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
+                           'datafly'";
+        let by_group =
+            "its groups differ from constraint to constraint; use 'rounded' or 'mondrian'";
+        let only_alpha = "it keeps k and alpha; use 'rounded' or 'top_down'";
+        let one_table = "it publishes one table; use 'alpha_k'";
+        let exact = "it publishes quasi-identifiers as they are; leave it out";
+        let rules = [
+            (!freezes, given("constraints", !self.constraints.is_empty()), constrained),
+            (!freezes, given("suppress", self.suppress.is_some()), constrained),
+            (freezes, given("l", self.l.is_some()), by_group),
+            (freezes, given("entropy_l", self.entropy_l.is_some()), by_group),
+            (freezes, given("t", self.t.is_some()), by_group),
+            (freezes, given("alpha", !self.alpha.is_empty()), by_group),
+            (two_tables, given("l", self.l.is_some()), only_alpha),
+            (two_tables, given("entropy_l", self.entropy_l.is_some()), only_alpha),
+            (two_tables, given("t", self.t.is_some()), only_alpha),
+            (
+                freezes || two_tables,
+                given("privacy_unit", self.privacy_unit.is_some()),
                 "it counts rows; use 'rounded' or 'mondrian', or aggregate to a row per person",
-            );
-        }
-        if self.split.is_some() {
-            return unfit("option 'split'", "it cuts no groups; leave it out");
-        }
-        if ranges == Ranges::Mean {
-            return unfit(
-                "ranges => 'mean'",
+            ),
+            (!cuts, given("split", self.split.is_some()), "it cuts no groups; leave it out"),
+            (
+                freezes,
+                (ranges == Ranges::Mean).then(|| "ranges => 'mean'".to_owned()),
                 "rows of one published value are not one class, and a mean could be a single row's \
                  value; use 'label' or 'bounds'",
-            );
+            ),
+            (two_tables, given("ranges", self.ranges.is_some()), exact),
+            (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
+            (!two_tables, given("publish", self.publish.is_some()), one_table),
+        ];
+        let broken = rules
+            .into_iter()
+            .find_map(|(unfit, option, instead)| Some((option.filter(|_| unfit)?, instead)));
+        if let Some((option, instead)) = broken {
+            return Err(Error::invalid(format!(
+                "{option} does not go with method '{method}': {instead}"
+            )));
+        }
+        if two_tables { self.check_two_tables() } else { Ok(()) }
+    }
+
+    fn check_two_tables(&self) -> Result<()> {
+        if self.alpha.is_empty() {
+            return Err(Error::invalid(
+                "method 'alpha_k' needs option 'alpha', the largest share of one sensitive value in a \
+                 class: write alpha => 0.5, or one share per level and sensitivity => {…}",
+            ));
+        }
+        if self.sensitive.len() != 1 {
+            return Err(Error::invalid(format!(
+                "method 'alpha_k' protects one sensitive column and {} are listed: write sensitive => \
+                 ['…']",
+                self.sensitive.len()
+            )));
+        }
+        if self.publish.is_none() {
+            return Err(Error::invalid(
+                "method 'alpha_k' publishes two tables: write publish => 'quasi_identifiers' for one \
+                 and publish => 'sensitive' for the other",
+            ));
         }
         Ok(())
+    }
+
+    /// The levels of sensitivity with their shares.
+    pub(super) fn checked_grading(
+        &mut self,
+        tables: &mut Vec<LogicalPlan>,
+    ) -> Result<Option<Grading>> {
+        let scope = self.alpha_scope.as_deref().map(str::parse).transpose()?;
+        let Some(sensitivity) = self.sensitivity.take() else {
+            return match scope {
+                Some(_) => Err(Error::invalid(
+                    "option 'alpha_scope' needs option 'sensitivity': write sensitivity => {HIV: 1, \
+                     Flu: 4}",
+                )),
+                None => Ok(None),
+            };
+        };
+        if self.sensitive.len() != 1 {
+            return Err(Error::invalid(format!(
+                "option 'sensitivity' grades one sensitive column and {} are listed: write sensitive \
+                 => ['…']",
+                self.sensitive.len()
+            )));
+        }
+        let levels = match sensitivity {
+            Sensitivity::Listed(listed) => LevelSource::Listed(checked_levels(
+                listed.into_iter().map(|(value, level)| (Some(value), Some(level))),
+            )?),
+            Sensitivity::Table(plan) => {
+                let columns = plan.schema().fields().len();
+                if columns != 2 {
+                    return Err(Error::invalid(format!(
+                        "option 'sensitivity': the table has {columns} columns; it needs two, the \
+                         value and its level"
+                    )));
+                }
+                tables.push(*plan);
+                LevelSource::Table(tables.len() - 1)
+            }
+        };
+        Ok(Some(Grading { levels, alphas: self.alpha.clone(), scope: scope.unwrap_or_default() }))
     }
 
     /// The constraints over the quasi-identifiers; without any, all of them with the one k.
@@ -278,7 +380,7 @@ impl Options {
             l,
             entropy_l: in_range("entropy_l", self.entropy_l, 1.0..=1e9)?,
             t: in_range("t", self.t, 0.0..=1.0)?,
-            alpha: in_range("alpha", self.alpha, f64::MIN_POSITIVE..=1.0)?,
+            alpha: self.checked_alpha()?,
         };
         if !models.is_empty() && self.sensitive.is_empty() {
             return Err(Error::invalid(format!(
@@ -286,6 +388,27 @@ impl Options {
             )));
         }
         Ok(models)
+    }
+
+    /// The share of plain alpha; the shares of levels are checked too, but belong to the grading.
+    fn checked_alpha(&self) -> Result<Option<f64>> {
+        for alpha in &self.alpha {
+            in_range("alpha", Some(*alpha), f64::MIN_POSITIVE..=1.0)?;
+        }
+        match (&self.sensitivity, self.alpha.as_slice()) {
+            (None, []) => Ok(None),
+            (None, [alpha]) => Ok(Some(*alpha)),
+            (None, alphas) => Err(Error::invalid(format!(
+                "option 'alpha' lists {} shares, one per level of sensitivity: say which value has \
+                 which level, as in sensitivity => {{HIV: 1, Flu: 4}}",
+                alphas.len()
+            ))),
+            (Some(_), []) => Err(Error::invalid(
+                "option 'sensitivity' needs option 'alpha', the largest share of a value by its level: \
+                 write alpha => [0.2, 0.5]",
+            )),
+            (Some(_), _) => Ok(None),
+        }
     }
 
     fn roles(&self, input: &DFSchema) -> Result<Roles> {
@@ -360,6 +483,27 @@ impl Options {
         };
         quasi_identifiers.iter().map(with_hierarchy).collect()
     }
+}
+
+/// Values with levels from 1 up; errors count and never show a value.
+pub(super) fn checked_levels(
+    listed: impl Iterator<Item = (Option<String>, Option<i64>)>,
+) -> Result<ListedLevels> {
+    let (mut levels, mut wrong) = (Vec::new(), 0usize);
+    for (value, level) in listed {
+        let level = level.and_then(|level| u32::try_from(level).ok());
+        match level.filter(|level| (1..=MAX_LEVELS).contains(&(*level as usize))) {
+            Some(level) => levels.push((value, level)),
+            None => wrong += 1,
+        }
+    }
+    if wrong > 0 {
+        return Err(Error::invalid(format!(
+            "option 'sensitivity': {wrong} values have a level that is no whole number from 1 (the most \
+             sensitive) to {MAX_LEVELS}"
+        )));
+    }
+    Ok(ListedLevels(levels))
 }
 
 /// The input columns that a constraint names, each once.

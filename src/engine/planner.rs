@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 use super::arguments::{Arguments, fold, positional, text_value};
 use super::builder::plan_anonymize;
 use super::census::{CensusOptions, hierarchy_columns, sample_census, sample_hierarchy};
-use super::options::{Hierarchy, Options};
+use super::options::{Hierarchy, Options, Sensitivity};
 use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
 use crate::model::Seed;
@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 19] = [
+const ANONYMIZE_OPTIONS: [&str; 22] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -43,6 +43,9 @@ const ANONYMIZE_OPTIONS: [&str; 19] = [
     "entropy_l",
     "t",
     "alpha",
+    "sensitivity",
+    "alpha_scope",
+    "publish",
     "split",
     "ranges",
     "class_id",
@@ -114,7 +117,10 @@ impl AnonymizeRelationPlanner {
             l: arguments.integer("l", context)?,
             entropy_l: arguments.number("entropy_l", context)?,
             t: arguments.number("t", context)?,
-            alpha: arguments.number("alpha", context)?,
+            alpha: arguments.numbers("alpha", context)?,
+            alpha_scope: arguments.text("alpha_scope", context)?,
+            sensitivity: self.sensitivity(&mut arguments, context)?,
+            publish: arguments.text("publish", context)?,
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
@@ -140,6 +146,35 @@ impl AnonymizeRelationPlanner {
             hierarchies.push((column, hierarchy));
         }
         Ok(hierarchies)
+    }
+
+    /// The `sensitivity` option of any of the functions: values with levels, or a table of them.
+    pub(super) fn sensitivity(
+        &self,
+        arguments: &mut Arguments,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<Sensitivity>> {
+        let function = arguments.function;
+        Ok(match arguments.listed_numbers("sensitivity", context)? {
+            None => None,
+            Some(Ok(listed)) => Some(Sensitivity::Listed(listed)),
+            Some(Err(SqlExpr::Value(_) | SqlExpr::Array(_))) => {
+                return plan_err!(
+                    "{function}: option 'sensitivity' must be values with levels, as in {{HIV: 1, Flu: 4}}, \
+                     or a table of values and levels"
+                );
+            }
+            Some(Err(relation)) => {
+                let plan = self.relation(function, relation, context).map_err(|error| match error {
+                    DataFusionError::Plan(message) => plan_datafusion_err!(
+                        "{function}: option 'sensitivity': {message}; write values with levels, as in \
+                         {{HIV: 1, Flu: 4}}, or name a table of values and levels"
+                    ),
+                    other => other,
+                })?;
+                Some(Sensitivity::Table(Box::new(plan)))
+            }
+        })
     }
 
     fn hierarchy(

@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
-use crate::columnar::{Automatic, Ranges};
+use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::classfly::{Constraint, Variant};
 use crate::method::partition::{Cut, Split};
-use crate::model::Seed;
+use crate::model::{AlphaScope, Seed};
 
 /// The ways to form classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -32,9 +32,13 @@ pub enum Method {
     Classfly,
     /// Whole columns are generalized until few rows violate a constraint.
     Datafly,
+    /// Quasi-identifiers stay exact and are published apart from the sensitive values.
+    AlphaK,
+    /// Groups are specialized from the top of every hierarchy.
+    TopDown,
 }
 
-const METHODS: [(&str, Method); 8] = [
+const METHODS: [(&str, Method); 10] = [
     ("rounded", Method::Rounded),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
@@ -43,6 +47,8 @@ const METHODS: [(&str, Method); 8] = [
     ("classfly_naive", Method::ClassflyNaive),
     ("classfly", Method::Classfly),
     ("datafly", Method::Datafly),
+    ("alpha_k", Method::AlphaK),
+    ("top_down", Method::TopDown),
 ];
 
 /// What kind of work a method is: which options it takes and how its release is made.
@@ -54,6 +60,10 @@ pub enum Approach {
     Freeze(Variant),
     /// Values of all rows climb together.
     FullDomain,
+    /// Groups are parted under the children of their nodes.
+    Specialize,
+    /// Rows are grouped by their sensitive values and published in two tables.
+    TwoTables,
 }
 
 impl Approach {
@@ -79,6 +89,8 @@ impl Method {
             Self::ClassflyPartial => Approach::Freeze(Variant::Partial),
             Self::ClassflyNaive => Approach::Freeze(Variant::Naive),
             Self::Datafly => Approach::FullDomain,
+            Self::AlphaK => Approach::TwoTables,
+            Self::TopDown => Approach::Specialize,
         }
     }
 }
@@ -130,6 +142,72 @@ impl FromStr for Suppress {
 
     fn from_str(name: &str) -> Result<Self> {
         choose("suppress", name, &[("cells", Self::Cells), ("rows", Self::Rows)])
+    }
+}
+
+/// Which of two tables a query asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Publish {
+    /// Quasi-identifiers as they are, with the class.
+    QuasiIdentifiers,
+    /// Sensitive values with the class.
+    Sensitive,
+}
+
+const PUBLISH: [(&str, Publish); 2] =
+    [("quasi_identifiers", Publish::QuasiIdentifiers), ("sensitive", Publish::Sensitive)];
+
+impl FromStr for Publish {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("publish", name, &PUBLISH)
+    }
+}
+
+impl fmt::Display for Publish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = PUBLISH.iter().find(|(_, publish)| publish == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for AlphaScope {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("alpha_scope", name, &[("value", Self::Value), ("level", Self::Level)])
+    }
+}
+
+/// How sensitive the values of the sensitive column are, and what share of a class they may hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grading {
+    /// Where the level of each value is listed.
+    pub levels: LevelSource,
+    /// The share of each level, or one for all of them.
+    pub alphas: Vec<f64>,
+    /// What the shares bound.
+    pub scope: AlphaScope,
+}
+
+/// Where the level of each sensitive value is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LevelSource {
+    /// In the query.
+    Listed(ListedLevels),
+    /// In a table of values and levels, by its position among the operator's tables.
+    Table(usize),
+}
+
+impl fmt::Display for Grading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let alphas: Vec<String> = self.alphas.iter().map(f64::to_string).collect();
+        let scope = match self.scope {
+            AlphaScope::Value => "value",
+            AlphaScope::Level => "level",
+        };
+        write!(f, "[{}] by sensitivity, for each {scope}", alphas.join(", "))
     }
 }
 
@@ -254,6 +332,10 @@ pub struct Spec {
     /// What must hold, for the methods that work from constraints; columns by their positions
     /// among the quasi-identifiers.
     pub constraints: Vec<Constraint>,
+    /// Levels of sensitivity; alpha is then not among the models.
+    pub grading: Option<Grading>,
+    /// Which of two tables is wanted, for the method that publishes two.
+    pub publish: Option<Publish>,
     /// What happens to rows that are suppressed altogether.
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
@@ -270,7 +352,8 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress).hash(state);
+        (&self.constraints, self.suppress, self.publish).hash(state);
+        self.grading.as_ref().map(|grading| &grading.levels).hash(state);
     }
 }
 
@@ -278,7 +361,10 @@ impl Spec {
     /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
     /// allow none.
     pub fn suppression_limit(&self) -> f64 {
-        let default = if self.method.approach().has_constraints() { 0.05 } else { 0.0 };
+        let default = match self.method.approach() {
+            Approach::Freeze(_) | Approach::FullDomain | Approach::TwoTables => 0.05,
+            Approach::Partition(_) | Approach::Specialize => 0.0,
+        };
         self.suppression_limit.unwrap_or(default)
     }
 
@@ -294,6 +380,18 @@ impl Spec {
     pub fn column_names(&self, quasi_identifiers: &[usize]) -> String {
         let name = |index: &usize| Some(self.quasi_identifiers.get(*index)?.column.name.as_str());
         quasi_identifiers.iter().filter_map(name).collect::<Vec<&str>>().join(", ")
+    }
+
+    /// The models that were asked for, the graded one among them, by the names of their options.
+    pub fn model_entries(&self) -> Vec<(&'static str, String)> {
+        let mut entries = self.models.entries();
+        entries.extend(self.grading.as_ref().map(|grading| ("alpha", grading.to_string())));
+        entries
+    }
+
+    /// Whether a model looks at the sensitive columns.
+    pub fn has_models(&self) -> bool {
+        !self.models.is_empty() || self.grading.is_some()
     }
 
     /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
@@ -317,7 +415,7 @@ impl Spec {
             false => ("k", self.k.to_string()),
         };
         let mut entries = vec![("method", self.method.to_string()), wanted];
-        entries.extend(self.models.entries());
+        entries.extend(self.model_entries());
         entries.push(("quasi_identifiers", format!("[{}]", quasi_identifiers.join(", "))));
         if !self.sensitive.is_empty() {
             entries.push(("sensitive", names(&self.sensitive)));
@@ -332,12 +430,13 @@ impl Spec {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",
         };
-        match has_constraints {
-            true if self.suppress == Suppress::Rows => {
-                entries.push(("suppress", "rows".to_owned()))
+        entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
+        match self.method.approach() {
+            Approach::Partition(_) => entries.push(("split", split.to_owned())),
+            _ if self.suppress == Suppress::Rows => {
+                entries.push(("suppress", "rows".to_owned()));
             }
-            true => {}
-            false => entries.push(("split", split.to_owned())),
+            _ => {}
         }
         entries
     }
@@ -349,7 +448,8 @@ impl fmt::Display for Spec {
     }
 }
 
-fn listed(entries: Vec<(&'static str, String)>) -> String {
+/// Entries as `name=value, …`.
+pub(super) fn listed(entries: Vec<(&'static str, String)>) -> String {
     let entry = |(name, value)| format!("{name}={value}");
     entries.into_iter().map(entry).collect::<Vec<String>>().join(", ")
 }

@@ -58,8 +58,8 @@ impl Grades {
         match level_of.iter().filter(outside).count() {
             0 => Ok(Self { level_of, alphas, scope }),
             count => Err(Error::invalid(format!(
-                "{count} sensitive values have no level between 1 and {levels}: give every value \
-                 of the column a level, and every level an alpha"
+                "sensitive values without a level between 1 and {levels}: {count}; give every value of \
+                 the column a level, and every level an alpha"
             ))),
         }
     }
@@ -181,7 +181,9 @@ mod tests {
     fn values_without_a_level_are_counted_and_not_shown() {
         let outcome = Grades::new(vec![1, 0, 3, 2], vec![0.3, 0.5], AlphaScope::Value);
         let message = outcome.map(|_| ()).map_err(|error| error.to_string());
-        assert!(message.is_err_and(|message| message.starts_with("2 sensitive values")));
+        assert!(message.is_err_and(|message| {
+            message.starts_with("sensitive values without a level between 1 and 2: 2;")
+        }));
     }
 
     #[test]

@@ -1,26 +1,35 @@
 //! From codes to verified classes: one function for every approach.
 
+use std::sync::Arc;
+
 use datafusion::common::{Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
-use crate::columnar::{Cells, CodedTable};
+use crate::columnar::{Cells, CodedTable, ListedLevels};
 use crate::engine::execution_error;
 use crate::engine::spec::{Approach, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{loss, node_loss, precision};
 use crate::method::Job;
+use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
 };
-use crate::method::partition::{Cut, partition};
-use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
+use crate::method::partition::partition;
+use crate::method::top_down::top_down;
+use crate::model::{
+    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement,
+    shuffle_classes,
+};
 
 /// What classes are made from, beside the table.
 pub(super) struct Former<'a> {
     pub(super) spec: &'a Spec,
     /// Modelled columns of the table; the privacy unit is the last of them.
     pub(super) modelled: usize,
+    /// Levels of the sensitive values, where alpha is graded.
+    pub(super) levels: Option<&'a ListedLevels>,
     pub(super) metrics: &'a ReleaseMetrics,
     pub(super) cancel: &'a Cancel,
 }
@@ -35,7 +44,9 @@ impl Former<'_> {
     /// Bytes that forming classes takes for each row, beside the codes.
     pub(super) fn row_bytes(&self) -> usize {
         match self.spec.method.approach() {
-            Approach::Partition(_) => 0,
+            Approach::Partition(_) | Approach::Specialize => 0,
+            // The class of every row, and its place among the classes.
+            Approach::TwoTables => 8,
             Approach::Freeze(_) | Approach::FullDomain => {
                 classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
             }
@@ -46,7 +57,15 @@ impl Former<'_> {
     pub(super) fn form(&self, table: &mut CodedTable) -> Result<Formed> {
         let rows = table.rows.len();
         let formed = match self.spec.method.approach() {
-            Approach::Partition(cut) => self.partition(table, cut)?,
+            Approach::Partition(cut) => {
+                self.group(table, |rows, job| Ok((partition(rows, job, cut, self.spec.split)?, 0)))?
+            }
+            Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
+            Approach::TwoTables => self.group(table, |rows, job| {
+                let Grouping { classes, suppressed } = alpha_k(rows, job)?;
+                let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
+                Ok((classes, suppressed))
+            })?,
             Approach::Freeze(variant) => self.recode(table, Some(variant))?,
             Approach::FullDomain => self.recode(table, None)?,
         };
@@ -57,8 +76,13 @@ impl Former<'_> {
         Ok(formed)
     }
 
-    fn partition(&self, table: &mut CodedTable, cut: Cut) -> Result<Formed> {
-        let requirement = self.requirement();
+    /// Forms classes that satisfy one requirement, some rows behind them suppressed.
+    fn group(
+        &self,
+        table: &mut CodedTable,
+        method: impl FnOnce(&mut RowTable, &Job) -> crate::Result<(Classes, usize)>,
+    ) -> Result<Formed> {
+        let requirement = self.requirement(table)?;
         let timer = self.metrics.partition_time.timer();
         let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
         let job = Job {
@@ -68,20 +92,41 @@ impl Former<'_> {
             keys: &table.keys,
             cancel: self.cancel,
         };
-        let classes =
-            partition(&mut table.rows, &job, cut, self.spec.split).map_err(execution_error)?;
+        let (classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
         timer.done();
         let _timer = self.metrics.verify_time.timer();
         let rows = &table.rows;
-        check_classes(&|at| rows.id_at(at), rows.len(), &classes, &requirement, &table.modelled)
-            .map_err(execution_error)?;
-        let axes: Vec<&Axis> = axes.iter().collect();
-        self.metrics.loss.set(loss(rows, &classes, &axes));
+        let placement = Placement {
+            id_at: &|at| rows.id_at(at),
+            rows: rows.len(),
+            classes: &classes,
+            suppressed,
+        };
+        check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
+        self.check_suppressed_rows(rows.len(), suppressed)?;
+        // Two tables publish quasi-identifiers as they are.
+        if self.spec.publish.is_none() {
+            self.metrics.loss.set(loss(rows, &classes, &axes.iter().collect::<Vec<_>>()));
+        }
         Ok(Formed { classes, cells: Cells::Covering })
     }
 
+    fn check_suppressed_rows(&self, rows: usize, suppressed: usize) -> Result<()> {
+        let limit = self.spec.suppression_limit();
+        let share = suppressed as f64 / rows.max(1) as f64;
+        if share > limit {
+            return exec_err!(
+                "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
+                 suppression_limit = {limit} allows: raise it, relax k or the models, or anonymize a \
+                 larger input",
+                100.0 * share
+            );
+        }
+        Ok(())
+    }
+
     /// What every class must satisfy; models look at the columns in the order of the layout.
-    fn requirement(&self) -> Requirement {
+    fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
         let models = &self.spec.models;
         let units = usize::from(self.spec.privacy_unit.is_some());
         let mut required = Vec::new();
@@ -90,12 +135,22 @@ impl Former<'_> {
             required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
             required.extend(models.t.map(|t| Model::Closeness { column, t }));
             required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
+            if let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) {
+                let level_of = listed.of(&table.modelled_values[column]);
+                let alphas = match grading.alphas.as_slice() {
+                    [alpha] => vec![*alpha; listed.largest().max(1) as usize],
+                    alphas => alphas.to_vec(),
+                };
+                let grades = level_of.and_then(|levels| Grades::new(levels, alphas, grading.scope));
+                let grades = Arc::new(grades.map_err(execution_error)?);
+                required.push(Model::Graded { column, grades });
+            }
         }
         if units == 1 {
             let column = self.modelled - 1;
             required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
         }
-        Requirement { k: self.spec.k, models: required }
+        Ok(Requirement { k: self.spec.k, models: required })
     }
 
     /// Satisfies the constraints by freezing rows, or without a variant by whole columns.

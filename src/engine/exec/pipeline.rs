@@ -17,11 +17,12 @@ use super::AnonymizeExec;
 use super::form::{Formed, Former};
 use super::metrics::ReleaseMetrics;
 use crate::columnar::{
-    CodedTable, Layout, OutputColumn, Publisher, Reader, ReleaseForm, ResolvedHierarchy,
+    CodedTable, Layout, ListedLevels, OutputColumn, Publisher, Reader, ReleaseForm, ReleaseTable,
+    ResolvedHierarchy, TieKeys,
 };
 use crate::engine::execution_error;
-use crate::engine::hierarchies::resolve;
-use crate::engine::spec::Spec;
+use crate::engine::hierarchies::{resolve, resolve_levels};
+use crate::engine::spec::{Publish, Spec};
 use crate::model::{Cancel, RowTable};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -36,6 +37,12 @@ struct Release {
     context: Arc<TaskContext>,
     /// Set when the stream is dropped; threads inside a computation ask it.
     cancel: Cancel,
+}
+
+/// What files and tables beside the input hold.
+struct Resolved {
+    hierarchies: Vec<Option<ResolvedHierarchy>>,
+    levels: Option<ListedLevels>,
 }
 
 struct CancelOnDrop(Cancel);
@@ -67,6 +74,7 @@ pub(super) fn run(
     let form = ReleaseForm {
         order_by: order_by.collect(),
         columns,
+        ties: ties(&exec.spec),
         ranges: exec.spec.ranges,
         schema: Arc::clone(&schema),
     };
@@ -90,6 +98,14 @@ pub(super) fn run(
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded)))
 }
 
+/// A table without sensitive values must not be ordered by them.
+fn ties(spec: &Spec) -> TieKeys {
+    match spec.publish {
+        Some(Publish::QuasiIdentifiers) => TieKeys::QuasiIdentifiersAndKept(spec.seed),
+        Some(Publish::Sensitive) | None => TieKeys::SensitiveAndKept,
+    }
+}
+
 /// Which input columns are read for what. Only payload that leaves is kept.
 fn layout(exec: &AnonymizeExec, columns: Vec<OutputColumn>) -> (Layout, Vec<OutputColumn>) {
     let binding = &exec.binding;
@@ -104,7 +120,7 @@ fn layout(exec: &AnonymizeExec, columns: Vec<OutputColumn>) -> (Layout, Vec<Outp
             other => other,
         })
         .collect();
-    let protected: &[usize] = if exec.spec.models.is_empty() { &[] } else { &binding.sensitive };
+    let protected: &[usize] = if !exec.spec.has_models() { &[] } else { &binding.sensitive };
     let layout = Layout {
         schema: exec.input.schema(),
         quasi_identifiers: binding.quasi_identifiers.clone(),
@@ -131,6 +147,10 @@ impl Release {
     async fn prepare(self) -> Result<BatchStream> {
         let hierarchies =
             resolve(&self.spec.quasi_identifiers, &self.hierarchies, &self.context).await?;
+        let levels = match &self.spec.grading {
+            Some(grading) => Some(resolve_levels(grading, &self.hierarchies, &self.context).await?),
+            None => None,
+        };
         let (readers, payload_memory) = self.read().await?;
         let table_memory = self.reservation("codes");
         let threads = self.threads();
@@ -139,9 +159,10 @@ impl Release {
                 .num_threads(threads)
                 .build()
                 .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))?;
-            let publisher =
-                pool.install(|| self.form_classes(readers, &hierarchies, &table_memory))?;
-            Ok::<_, DataFusionError>((self, publisher, table_memory))
+            let tables = Resolved { hierarchies, levels };
+            let table = pool.install(|| self.form_classes(readers, &tables, &table_memory))?;
+            let publisher = Publisher::new(Arc::new(table), self.form.clone());
+            Ok::<_, DataFusionError>((self, publisher.map_err(execution_error)?, table_memory))
         };
         let task = SpawnedTask::spawn_blocking(work);
         let (release, publisher, table_memory) = task
@@ -184,15 +205,16 @@ impl Release {
     fn form_classes(
         &self,
         readers: Vec<Reader>,
-        hierarchies: &[Option<ResolvedHierarchy>],
+        resolved: &Resolved,
         memory: &MemoryReservation,
-    ) -> Result<Publisher> {
+    ) -> Result<ReleaseTable> {
         let rows: usize = readers.iter().map(Reader::rows).sum();
         self.metrics.input_rows.add(rows);
         self.check_privacy_unit(&readers)?;
         let former = Former {
             spec: &self.spec,
             modelled: self.layout.modelled.len(),
+            levels: resolved.levels.as_ref(),
             metrics: &self.metrics,
             cancel: &self.cancel,
         };
@@ -202,11 +224,11 @@ impl Release {
         let row_bytes = row_bytes + 16 + 4 * self.layout.modelled.len() + former.row_bytes();
         memory.try_grow(rows * row_bytes)?;
         let timer = self.metrics.encode_time.timer();
-        let mut table = CodedTable::new(&self.layout, readers, hierarchies, &self.cancel)
+        let mut table = CodedTable::new(&self.layout, readers, &resolved.hierarchies, &self.cancel)
             .map_err(execution_error)?;
         timer.done();
         let Formed { classes, cells } = former.form(&mut table)?;
-        Publisher::new(table, classes, cells, self.form.clone()).map_err(execution_error)
+        Ok(ReleaseTable::new(table, classes, cells))
     }
 
     /// A row without a person could belong to any of the others in its class.

@@ -36,7 +36,7 @@ pub(in crate::engine) fn privacy_report(
         l: arguments.integer("l", context)?,
         entropy_l: arguments.number("entropy_l", context)?,
         t: arguments.number("t", context)?,
-        alpha: arguments.number("alpha", context)?,
+        alpha: arguments.numbers("alpha", context)?,
         constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };
