@@ -127,14 +127,24 @@ impl Arguments {
     ) -> Result<Option<f64>> {
         let wanted = format!("a number, as in {name} => 0.2");
         let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
-        let is_number = scalar.data_type().is_numeric();
-        let number = scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64).ok();
-        match number {
-            Some(ScalarValue::Float64(Some(number))) if is_number && number.is_finite() => {
-                Ok(Some(number))
-            }
-            _ => Err(self.wrong(name, &wanted)),
-        }
+        let number = any_number(&scalar).filter(|number| number.is_finite());
+        number.map(Some).ok_or_else(|| self.wrong(name, &wanted))
+    }
+
+    /// `{name: number, …}`
+    pub(super) fn numbers(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<(String, f64)>> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let numbers = named_entries(value, context).and_then(|entries| {
+            let number = |(column, value)| Some((column, any_number(&fold(value, context)?)?));
+            entries.into_iter().map(number).collect::<Option<Vec<_>>>()
+        });
+        numbers.ok_or_else(|| {
+            self.wrong(name, &format!("a list of columns and numbers, as in {name} => {{age: 2.0}}"))
+        })
     }
 
     pub(super) fn text(
@@ -292,6 +302,14 @@ fn constraint(
         }
     }
     Some((columns?, k?))
+}
+
+fn any_number(scalar: &ScalarValue) -> Option<f64> {
+    let number = scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64).ok();
+    match number {
+        Some(ScalarValue::Float64(number)) if scalar.data_type().is_numeric() => number,
+        _ => None,
+    }
 }
 
 fn whole_number(scalar: &ScalarValue) -> Option<i64> {

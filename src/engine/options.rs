@@ -71,6 +71,8 @@ pub struct Options {
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
+    pub(super) weights: Vec<(String, f64)>,
+    pub(super) block_rows: Option<i64>,
     pub(super) class_id: bool,
     pub(super) seed: Option<Seed>,
 }
@@ -93,6 +95,10 @@ impl Options {
         let roles = self.roles(input)?;
         let (k, constraints) = match method.approach() {
             Approach::Partition(_) => (self.checked_k(settings)?, Vec::new()),
+            Approach::Cluster(_) => {
+                self.check_clustering(method, &models)?;
+                (self.checked_k(settings)?, Vec::new())
+            }
             Approach::Freeze(_) | Approach::FullDomain => {
                 self.check_freezing(method, &models, ranges)?;
                 let constraints =
@@ -101,6 +107,8 @@ impl Options {
                 (largest.unwrap_or(0), constraints)
             }
         };
+        let weights = self.checked_weights(input, &roles.quasi_identifiers)?;
+        let block_rows = self.checked_block_rows()?;
         let (class_id, seed) = (self.class_id, self.seed.unwrap_or(session_seed));
         if class_id && input.fields().iter().any(|field| field.name() == "class_id") {
             return Err(Error::invalid(
@@ -127,6 +135,8 @@ impl Options {
             constraints,
             suppress,
             suppression_limit,
+            weights,
+            block_rows,
             seed,
         };
         Ok((spec, tables))
@@ -138,6 +148,17 @@ impl Options {
             None if !self.constraints.is_empty() => Method::ClassflyComplete,
             method => choice(method.as_deref(), ("default_method", &settings.default_method))?,
         };
+        let of_clusterings =
+            [("weights", !self.weights.is_empty()), ("block_rows", self.block_rows.is_some())];
+        let unfit = of_clusterings.iter().find(|(_, given)| *given);
+        if let (Some((option, _)), false) =
+            (unfit, matches!(method.approach(), Approach::Cluster(_)))
+        {
+            return Err(Error::invalid(format!(
+                "option '{option}' does not go with method '{method}': use 'kaim', 'k_member' or \
+                 'bottom_up'"
+            )));
+        }
         if method.approach().has_constraints() {
             if method == Method::Classfly && self.constraints.len() > 1 {
                 return Err(Error::invalid(format!(
@@ -156,6 +177,71 @@ impl Options {
                  'classfly_partial', 'classfly_naive', 'classfly' or 'datafly'"
             ))),
             None => Ok(method),
+        }
+    }
+
+    /// What the clusterings cannot honour is an error, never dropped.
+    fn check_clustering(&self, method: Method, models: &Models) -> Result<()> {
+        let unfit = |option: &str, instead: &str| {
+            Err(Error::invalid(format!(
+                "option '{option}' does not go with method '{method}': {instead}"
+            )))
+        };
+        if self.split.is_some() {
+            return unfit("split", "it cuts no groups; leave it out");
+        }
+        if method == Method::KMember && models.t.is_some() {
+            return unfit(
+                "t",
+                "dropping the rows with missing values changes the distribution that t compares \
+                 with; use 'kaim', 'bottom_up' or 'rounded'",
+            );
+        }
+        Ok(())
+    }
+
+    /// A weight for every quasi-identifier, 1 where none was given; nothing if none was given at all.
+    fn checked_weights(
+        &self,
+        input: &DFSchema,
+        quasi_identifiers: &[Column],
+    ) -> Result<Vec<f64>> {
+        let mut given: Vec<Option<f64>> = vec![None; quasi_identifiers.len()];
+        for (name, weight) in &self.weights {
+            let column = find_column(input, "weights", name)?;
+            let place = quasi_identifiers.iter().position(|qi| *qi == column);
+            let place = place.ok_or_else(|| {
+                Error::invalid(format!(
+                    "option 'weights': column '{name}' is not a quasi-identifier; only those are \
+                     compared"
+                ))
+            })?;
+            if !(weight.is_finite() && *weight > 0.0) {
+                return Err(Error::invalid(format!(
+                    "option 'weights': {weight} of column '{name}' is not a finite number above 0; \
+                     write 1 for a column that counts like any other"
+                )));
+            }
+            if given[place].replace(*weight).is_some() {
+                return Err(Error::invalid(format!(
+                    "option 'weights': column '{name}' has two weights; keep one"
+                )));
+            }
+        }
+        match self.weights.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(given.into_iter().map(|weight| weight.unwrap_or(1.0)).collect()),
+        }
+    }
+
+    fn checked_block_rows(&self) -> Result<Option<usize>> {
+        match self.block_rows.map(usize::try_from) {
+            None => Ok(None),
+            Some(Ok(rows)) if rows > 0 => Ok(Some(rows)),
+            Some(_) => Err(Error::invalid(format!(
+                "option 'block_rows': {} rows are no block; write block_rows => 65536",
+                self.block_rows.unwrap_or(0)
+            ))),
         }
     }
 

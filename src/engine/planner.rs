@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 19] = [
+const ANONYMIZE_OPTIONS: [&str; 21] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -49,6 +49,8 @@ const ANONYMIZE_OPTIONS: [&str; 19] = [
     "constraints",
     "suppress",
     "suppression_limit",
+    "weights",
+    "block_rows",
     "seed",
 ];
 
@@ -118,6 +120,8 @@ impl AnonymizeRelationPlanner {
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
+            weights: arguments.numbers("weights", context)?,
+            block_rows: arguments.integer("block_rows", context)?,
             class_id: arguments.boolean("class_id", context)?,
             seed: (arguments.secret("seed", context)?)
                 .map(|seed| Seed::from_bytes(seed.as_bytes())),

@@ -10,6 +10,7 @@ use crate::columnar::{Automatic, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::classfly::{Constraint, Variant};
+use crate::method::cluster::{Clustering, Scale};
 use crate::method::partition::{Cut, Split};
 use crate::model::Seed;
 
@@ -32,9 +33,15 @@ pub enum Method {
     Classfly,
     /// Whole columns are generalized until few rows violate a constraint.
     Datafly,
+    /// Clustering by entropy: rows with missing cells are kept, and find each other.
+    Kaim,
+    /// Clustering by loss: rows with missing cells are dropped.
+    KMember,
+    /// Groups are merged from single rows upward.
+    BottomUp,
 }
 
-const METHODS: [(&str, Method); 8] = [
+const METHODS: [(&str, Method); 11] = [
     ("rounded", Method::Rounded),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
@@ -43,6 +50,9 @@ const METHODS: [(&str, Method); 8] = [
     ("classfly_naive", Method::ClassflyNaive),
     ("classfly", Method::Classfly),
     ("datafly", Method::Datafly),
+    ("kaim", Method::Kaim),
+    ("k_member", Method::KMember),
+    ("bottom_up", Method::BottomUp),
 ];
 
 /// What kind of work a method is: which options it takes and how its release is made.
@@ -54,6 +64,8 @@ pub enum Approach {
     Freeze(Variant),
     /// Values of all rows climb together.
     FullDomain,
+    /// Rows are grouped by distance.
+    Cluster(Clustering),
 }
 
 impl Approach {
@@ -79,7 +91,17 @@ impl Method {
             Self::ClassflyPartial => Approach::Freeze(Variant::Partial),
             Self::ClassflyNaive => Approach::Freeze(Variant::Naive),
             Self::Datafly => Approach::FullDomain,
+            Self::Kaim => Approach::Cluster(Clustering::Kaim(Scale::default())),
+            Self::KMember => Approach::Cluster(Clustering::KMember),
+            Self::BottomUp => Approach::Cluster(Clustering::BottomUp),
         }
+    }
+}
+
+impl Method {
+    /// Whether the method may leave out rows or cells.
+    pub fn suppresses(self) -> bool {
+        self == Self::KMember || self.approach().has_constraints()
     }
 }
 
@@ -258,6 +280,10 @@ pub struct Spec {
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
     pub suppression_limit: Option<f64>,
+    /// How much each quasi-identifier counts in a distance; empty for all alike.
+    pub weights: Vec<f64>,
+    /// The most rows that a clustering looks at together, if a number was given.
+    pub block_rows: Option<usize>,
     /// The secret that breaks ties.
     pub seed: Seed,
 }
@@ -270,7 +296,7 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress).hash(state);
+        (&self.constraints, self.suppress, self.block_rows).hash(state);
     }
 }
 
@@ -278,7 +304,7 @@ impl Spec {
     /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
     /// allow none.
     pub fn suppression_limit(&self) -> f64 {
-        let default = if self.method.approach().has_constraints() { 0.05 } else { 0.0 };
+        let default = if self.method.suppresses() { 0.05 } else { 0.0 };
         self.suppression_limit.unwrap_or(default)
     }
 
@@ -294,6 +320,16 @@ impl Spec {
     pub fn column_names(&self, quasi_identifiers: &[usize]) -> String {
         let name = |index: &usize| Some(self.quasi_identifiers.get(*index)?.column.name.as_str());
         quasi_identifiers.iter().filter_map(name).collect::<Vec<&str>>().join(", ")
+    }
+
+    fn cluster_entries(&self) -> Vec<(&'static str, String)> {
+        let weighted = self.quasi_identifiers.iter().zip(&self.weights);
+        let weights: Vec<String> =
+            weighted.map(|(qi, weight)| format!("{}: {weight}", qi.column.name)).collect();
+        let weights =
+            (!weights.is_empty()).then(|| ("weights", format!("{{{}}}", weights.join(", "))));
+        let block_rows = self.block_rows.map(|rows| ("block_rows", rows.to_string()));
+        weights.into_iter().chain(block_rows).collect()
     }
 
     /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
@@ -332,12 +368,14 @@ impl Spec {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",
         };
-        match has_constraints {
-            true if self.suppress == Suppress::Rows => {
-                entries.push(("suppress", "rows".to_owned()))
+        match self.method.approach() {
+            Approach::Partition(_) => entries.push(("split", split.to_owned())),
+            Approach::Cluster(_) => entries.extend(self.cluster_entries()),
+            Approach::Freeze(_) | Approach::FullDomain => {
+                if self.suppress == Suppress::Rows {
+                    entries.push(("suppress", "rows".to_owned()));
+                }
             }
-            true => {}
-            false => entries.push(("split", split.to_owned())),
         }
         entries
     }

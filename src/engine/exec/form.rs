@@ -13,8 +13,11 @@ use crate::method::Job;
 use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
 };
+use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::partition::{Cut, partition};
-use crate::model::{Cancel, Classes, Model, Requirement, RowTable, check_classes};
+use crate::model::{
+    Cancel, Classes, Model, Placement, Requirement, RowTable, check_classes, check_placement,
+};
 
 /// What classes are made from, beside the table.
 pub(super) struct Former<'a> {
@@ -35,7 +38,8 @@ impl Former<'_> {
     /// Bytes that forming classes takes for each row, beside the codes.
     pub(super) fn row_bytes(&self) -> usize {
         match self.spec.method.approach() {
-            Approach::Partition(_) => 0,
+            // What a clustering takes depends on its blocks: [`Former::block_bytes`].
+            Approach::Partition(_) | Approach::Cluster(_) => 0,
             Approach::Freeze(_) | Approach::FullDomain => {
                 classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
             }
@@ -49,6 +53,7 @@ impl Former<'_> {
             Approach::Partition(cut) => self.partition(table, cut)?,
             Approach::Freeze(variant) => self.recode(table, Some(variant))?,
             Approach::FullDomain => self.recode(table, None)?,
+            Approach::Cluster(clustering) => self.cluster(table, clustering)?,
         };
         let classes = &formed.classes;
         self.metrics.suppressed_rows.add(rows - classes.rows());
@@ -78,6 +83,71 @@ impl Former<'_> {
         let axes: Vec<&Axis> = axes.iter().collect();
         self.metrics.loss.set(loss(rows, &classes, &axes));
         Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    /// Bytes that a clustering takes for the blocks it works on at once, beside the codes.
+    pub(super) fn block_bytes(&self, table: &CodedTable, threads: usize) -> usize {
+        match self.spec.method.approach() {
+            Approach::Cluster(clustering) => {
+                let blocks = threads.saturating_mul(self.block_rows(clustering));
+                let codes = table.domains.iter().map(|domain| domain.axis.codes);
+                cluster::block_bytes(codes, blocks.min(table.rows.len()))
+            }
+            Approach::Partition(_) | Approach::Freeze(_) | Approach::FullDomain => 0,
+        }
+    }
+
+    fn block_rows(&self, clustering: Clustering) -> usize {
+        self.spec.block_rows.unwrap_or_else(|| clustering.default_block_rows())
+    }
+
+    /// Groups rows by distance; `k_member` first drops those that miss a quasi-identifier.
+    fn cluster(&self, table: &mut CodedTable, clustering: Clustering) -> Result<Formed> {
+        let requirement = self.requirement();
+        let timer = self.metrics.partition_time.timer();
+        let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
+        let suppressed = match clustering {
+            Clustering::KMember => incomplete_rows(&table.rows, &axes),
+            Clustering::Kaim(_) | Clustering::BottomUp => 0,
+        };
+        self.check_dropped(suppressed, table.rows.len())?;
+        let job = Job {
+            axes: &axes,
+            requirement: &requirement,
+            sensitive: &table.modelled,
+            keys: &table.keys,
+            cancel: self.cancel,
+        };
+        let options = cluster::Options {
+            weights: &self.spec.weights,
+            seed: &self.spec.seed,
+            block_rows: self.block_rows(clustering),
+        };
+        let classes =
+            cluster(&mut table.rows, &job, clustering, &options).map_err(execution_error)?;
+        timer.done();
+        let _timer = self.metrics.verify_time.timer();
+        let rows = &table.rows;
+        let id_at = |at: usize| rows.id_at(at);
+        let placement =
+            Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
+        check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
+        let axes: Vec<&Axis> = axes.iter().collect();
+        // A row that is not published has lost everything.
+        let lost = loss(rows, &classes, &axes) * classes.rows() as f64 + suppressed as f64;
+        self.metrics.loss.set(lost / rows.len().max(1) as f64);
+        Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    fn check_dropped(&self, dropped: usize, rows: usize) -> Result<()> {
+        let limit = self.spec.suppression_limit();
+        if dropped as f64 / rows.max(1) as f64 > limit {
+            return exec_err!(
+                "{dropped} of {rows} rows miss a quasi-identifier and would be dropped, more than \
+                 suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
+            );
+        }
+        Ok(())
     }
 
     /// What every class must satisfy; models look at the columns in the order of the layout.

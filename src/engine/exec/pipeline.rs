@@ -205,6 +205,7 @@ impl Release {
         let mut table = CodedTable::new(&self.layout, readers, hierarchies, &self.cancel)
             .map_err(execution_error)?;
         timer.done();
+        memory.try_grow(former.block_bytes(&table, self.threads()))?;
         let Formed { classes, cells } = former.form(&mut table)?;
         Publisher::new(table, classes, cells, self.form.clone()).map_err(execution_error)
     }
