@@ -179,6 +179,25 @@ impl Arguments {
         Ok(Some(Ok(listed)))
     }
 
+    /// `{name: number, …}`
+    pub(super) fn column_numbers(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Vec<(String, f64)>> {
+        let Some(value) = self.take(name) else { return Ok(Vec::new()) };
+        let numbers = named_entries(value, &|name| ident(name, context)).and_then(|entries| {
+            let number = |(column, value)| Some((column, any_number(&fold(value, context)?)?));
+            entries.into_iter().map(number).collect::<Option<Vec<_>>>()
+        });
+        numbers.ok_or_else(|| {
+            self.wrong(
+                name,
+                &format!("a list of columns and numbers, as in {name} => {{age: 2.0}}"),
+            )
+        })
+    }
+
     pub(super) fn text(
         &mut self,
         name: &str,
@@ -338,9 +357,13 @@ fn constraint(
 }
 
 fn finite_number(scalar: &ScalarValue) -> Option<f64> {
-    let is_number = scalar.data_type().is_numeric();
-    match scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64) {
-        Ok(ScalarValue::Float64(Some(number))) if is_number && number.is_finite() => Some(number),
+    any_number(scalar).filter(|number| number.is_finite())
+}
+
+fn any_number(scalar: &ScalarValue) -> Option<f64> {
+    let number = scalar.cast_to(&datafusion::arrow::datatypes::DataType::Float64).ok();
+    match number {
+        Some(ScalarValue::Float64(number)) if scalar.data_type().is_numeric() => number,
         _ => None,
     }
 }

@@ -124,6 +124,38 @@ impl Anonymize {
         self
     }
 
+    /// How much a quasi-identifier counts in the distances of a clustering, beside 1 for the others
+    /// ([`Method::Kaim`], [`Method::KMember`], [`Method::BottomUp`]).
+    ///
+    /// ```
+    /// # use datafusion::prelude::*;
+    /// # use datafusion_anonymize::engine::{Anonymize, Method};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// # let context = SessionContext::new();
+    /// # datafusion_anonymize::register_all(&context)?;
+    /// let census = "SELECT age, education, occupation FROM sample_census(rows => 500, missing => 0.2)";
+    /// let release = Anonymize::new(5)
+    ///     .method(Method::Kaim)
+    ///     .quasi_identifiers(["age", "education"])
+    ///     .sensitive(["occupation"])
+    ///     .weight("age", 2.0)
+    ///     .apply(context.sql(census).await?)?;
+    /// assert_eq!(release.count().await?, 500, "rows with missing cells are kept");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn weight(mut self, column: impl Into<String>, weight: f64) -> Self {
+        self.options.weights.push((column.into(), weight));
+        self
+    }
+
+    /// The most rows that a clustering looks at together; larger tables are cut into blocks first.
+    pub fn block_rows(mut self, rows: usize) -> Self {
+        self.options.block_rows = Some(i64::try_from(rows).unwrap_or(i64::MAX));
+        self
+    }
+
     /// The hierarchy of a quasi-identifier.
     pub fn hierarchy(mut self, column: impl Into<String>, hierarchy: Hierarchy) -> Self {
         self.options.hierarchies.push((column.into(), hierarchy));

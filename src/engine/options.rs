@@ -94,6 +94,8 @@ pub struct Options {
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
+    pub(super) weights: Vec<(String, f64)>,
+    pub(super) block_rows: Option<i64>,
     pub(super) class_id: bool,
     pub(super) seed: Option<Seed>,
 }
@@ -125,6 +127,8 @@ impl Options {
         } else {
             (self.checked_k(settings)?, Vec::new())
         };
+        let weights = self.checked_weights(input, &roles.quasi_identifiers)?;
+        let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
         let class_id = self.class_id || approach == Approach::TwoTables;
         let seed = self.seed.unwrap_or(session_seed);
@@ -156,6 +160,8 @@ impl Options {
             publish,
             suppress,
             suppression_limit,
+            weights,
+            block_rows,
             seed,
         };
         Ok((spec, tables))
@@ -182,6 +188,8 @@ impl Options {
         let freezes = approach.has_constraints();
         let two_tables = approach == Approach::TwoTables;
         let cuts = matches!(approach, Approach::Partition(_));
+        let clusters = matches!(approach, Approach::Cluster(_));
+        let clustering = "use 'kaim', 'k_member' or 'bottom_up'";
         let given = |option: &'static str, given: bool| given.then(|| format!("option '{option}'"));
         let constrained = "use 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
                            'datafly'";
@@ -212,6 +220,14 @@ impl Options {
                 "rows of one published value are not one class, and a mean could be a single row's \
                  value; use 'label' or 'bounds'",
             ),
+            (!clusters, given("weights", !self.weights.is_empty()), clustering),
+            (!clusters, given("block_rows", self.block_rows.is_some()), clustering),
+            (
+                method == Method::KMember,
+                given("t", self.t.is_some()),
+                "dropping the rows with missing values changes the distribution that t compares \
+                 with; use 'kaim', 'bottom_up' or 'rounded'",
+            ),
             (two_tables, given("ranges", self.ranges.is_some()), exact),
             (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
             (!two_tables, given("publish", self.publish.is_some()), one_table),
@@ -225,6 +241,47 @@ impl Options {
             )));
         }
         if two_tables { self.check_two_tables() } else { Ok(()) }
+    }
+
+    /// A weight for every quasi-identifier, 1 where none was given; nothing if none was given at all.
+    fn checked_weights(&self, input: &DFSchema, quasi_identifiers: &[Column]) -> Result<Vec<f64>> {
+        let mut given: Vec<Option<f64>> = vec![None; quasi_identifiers.len()];
+        for (name, weight) in &self.weights {
+            let column = find_column(input, "weights", name)?;
+            let place = quasi_identifiers.iter().position(|qi| *qi == column);
+            let place = place.ok_or_else(|| {
+                Error::invalid(format!(
+                    "option 'weights': column '{name}' is not a quasi-identifier; only those are \
+                     compared"
+                ))
+            })?;
+            if !(weight.is_finite() && *weight > 0.0) {
+                return Err(Error::invalid(format!(
+                    "option 'weights': {weight} of column '{name}' is not a finite number above 0; \
+                     write 1 for a column that counts like any other"
+                )));
+            }
+            if given[place].replace(*weight).is_some() {
+                return Err(Error::invalid(format!(
+                    "option 'weights': column '{name}' has two weights; keep one"
+                )));
+            }
+        }
+        match self.weights.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(given.into_iter().map(|weight| weight.unwrap_or(1.0)).collect()),
+        }
+    }
+
+    fn checked_block_rows(&self) -> Result<Option<usize>> {
+        match self.block_rows.map(usize::try_from) {
+            None => Ok(None),
+            Some(Ok(rows)) if rows > 0 => Ok(Some(rows)),
+            Some(_) => Err(Error::invalid(format!(
+                "option 'block_rows': {} rows are no block; write block_rows => 65536",
+                self.block_rows.unwrap_or(0)
+            ))),
+        }
     }
 
     fn check_two_tables(&self) -> Result<()> {

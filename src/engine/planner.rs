@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 22] = [
+const ANONYMIZE_OPTIONS: [&str; 24] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -52,6 +52,8 @@ const ANONYMIZE_OPTIONS: [&str; 22] = [
     "constraints",
     "suppress",
     "suppression_limit",
+    "weights",
+    "block_rows",
     "seed",
 ];
 
@@ -124,6 +126,8 @@ impl AnonymizeRelationPlanner {
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
+            weights: arguments.column_numbers("weights", context)?,
+            block_rows: arguments.integer("block_rows", context)?,
             class_id: arguments.boolean("class_id", context)?,
             seed: (arguments.secret("seed", context)?)
                 .map(|seed| Seed::from_bytes(seed.as_bytes())),

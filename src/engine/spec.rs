@@ -10,6 +10,7 @@ use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::classfly::{Constraint, Variant};
+use crate::method::cluster::{Clustering, Scale};
 use crate::method::partition::{Cut, Split};
 use crate::model::{AlphaScope, Seed};
 
@@ -36,9 +37,15 @@ pub enum Method {
     AlphaK,
     /// Groups are specialized from the top of every hierarchy.
     TopDown,
+    /// Clustering by entropy: rows with missing cells are kept, and find each other.
+    Kaim,
+    /// Clustering by loss: rows with missing cells are dropped.
+    KMember,
+    /// Groups are merged from single rows upward.
+    BottomUp,
 }
 
-const METHODS: [(&str, Method); 10] = [
+const METHODS: [(&str, Method); 13] = [
     ("rounded", Method::Rounded),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
@@ -49,6 +56,9 @@ const METHODS: [(&str, Method); 10] = [
     ("datafly", Method::Datafly),
     ("alpha_k", Method::AlphaK),
     ("top_down", Method::TopDown),
+    ("kaim", Method::Kaim),
+    ("k_member", Method::KMember),
+    ("bottom_up", Method::BottomUp),
 ];
 
 /// What kind of work a method is: which options it takes and how its release is made.
@@ -64,6 +74,8 @@ pub enum Approach {
     Specialize,
     /// Rows are grouped by their sensitive values and published in two tables.
     TwoTables,
+    /// Rows are grouped by distance.
+    Cluster(Clustering),
 }
 
 impl Approach {
@@ -91,7 +103,17 @@ impl Method {
             Self::Datafly => Approach::FullDomain,
             Self::AlphaK => Approach::TwoTables,
             Self::TopDown => Approach::Specialize,
+            Self::Kaim => Approach::Cluster(Clustering::Kaim(Scale::default())),
+            Self::KMember => Approach::Cluster(Clustering::KMember),
+            Self::BottomUp => Approach::Cluster(Clustering::BottomUp),
         }
+    }
+}
+
+impl Method {
+    /// Whether the method may leave out rows or cells.
+    pub fn suppresses(self) -> bool {
+        matches!(self, Self::KMember | Self::AlphaK) || self.approach().has_constraints()
     }
 }
 
@@ -340,6 +362,10 @@ pub struct Spec {
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
     pub suppression_limit: Option<f64>,
+    /// How much each quasi-identifier counts in a distance; empty for all alike.
+    pub weights: Vec<f64>,
+    /// The most rows that a clustering looks at together, if a number was given.
+    pub block_rows: Option<usize>,
     /// The secret that breaks ties.
     pub seed: Seed,
 }
@@ -352,7 +378,7 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress, self.publish).hash(state);
+        (&self.constraints, self.suppress, self.publish, self.block_rows).hash(state);
         self.grading.as_ref().map(|grading| &grading.levels).hash(state);
     }
 }
@@ -361,10 +387,7 @@ impl Spec {
     /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
     /// allow none.
     pub fn suppression_limit(&self) -> f64 {
-        let default = match self.method.approach() {
-            Approach::Freeze(_) | Approach::FullDomain | Approach::TwoTables => 0.05,
-            Approach::Partition(_) | Approach::Specialize => 0.0,
-        };
+        let default = if self.method.suppresses() { 0.05 } else { 0.0 };
         self.suppression_limit.unwrap_or(default)
     }
 
@@ -392,6 +415,16 @@ impl Spec {
     /// Whether a model looks at the sensitive columns.
     pub fn has_models(&self) -> bool {
         !self.models.is_empty() || self.grading.is_some()
+    }
+
+    fn cluster_entries(&self) -> Vec<(&'static str, String)> {
+        let weighted = self.quasi_identifiers.iter().zip(&self.weights);
+        let weights: Vec<String> =
+            weighted.map(|(qi, weight)| format!("{}: {weight}", qi.column.name)).collect();
+        let weights =
+            (!weights.is_empty()).then(|| ("weights", format!("{{{}}}", weights.join(", "))));
+        let block_rows = self.block_rows.map(|rows| ("block_rows", rows.to_string()));
+        weights.into_iter().chain(block_rows).collect()
     }
 
     /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
@@ -433,6 +466,7 @@ impl Spec {
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
+            Approach::Cluster(_) => entries.extend(self.cluster_entries()),
             _ if self.suppress == Suppress::Rows => {
                 entries.push(("suppress", "rows".to_owned()));
             }

@@ -16,6 +16,7 @@ use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
 };
+use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::partition::partition;
 use crate::method::top_down::top_down;
 use crate::model::{
@@ -44,7 +45,8 @@ impl Former<'_> {
     /// Bytes that forming classes takes for each row, beside the codes.
     pub(super) fn row_bytes(&self) -> usize {
         match self.spec.method.approach() {
-            Approach::Partition(_) | Approach::Specialize => 0,
+            // What a clustering takes depends on its blocks: [`Former::block_bytes`].
+            Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
             // The class of every row, and its place among the classes.
             Approach::TwoTables => 8,
             Approach::Freeze(_) | Approach::FullDomain => {
@@ -68,6 +70,7 @@ impl Former<'_> {
             })?,
             Approach::Freeze(variant) => self.recode(table, Some(variant))?,
             Approach::FullDomain => self.recode(table, None)?,
+            Approach::Cluster(clustering) => self.cluster(table, clustering)?,
         };
         let classes = &formed.classes;
         self.metrics.suppressed_rows.add(rows - classes.rows());
@@ -106,7 +109,10 @@ impl Former<'_> {
         self.check_suppressed_rows(rows.len(), suppressed)?;
         // Two tables publish quasi-identifiers as they are.
         if self.spec.publish.is_none() {
-            self.metrics.loss.set(loss(rows, &classes, &axes.iter().collect::<Vec<_>>()));
+            let axes: Vec<&Axis> = axes.iter().collect();
+            // A row that is not published has lost everything.
+            let lost = loss(rows, &classes, &axes) * classes.rows() as f64 + suppressed as f64;
+            self.metrics.loss.set(lost / rows.len().max(1) as f64);
         }
         Ok(Formed { classes, cells: Cells::Covering })
     }
@@ -120,6 +126,51 @@ impl Former<'_> {
                  suppression_limit = {limit} allows: raise it, relax k or the models, or anonymize a \
                  larger input",
                 100.0 * share
+            );
+        }
+        Ok(())
+    }
+
+    /// Bytes that a clustering takes for the blocks it works on at once, beside the codes.
+    pub(super) fn block_bytes(&self, table: &CodedTable, threads: usize) -> usize {
+        match self.spec.method.approach() {
+            Approach::Cluster(clustering) => {
+                let blocks = threads.saturating_mul(self.block_rows(clustering));
+                let codes = table.domains.iter().map(|domain| domain.axis.codes);
+                cluster::block_bytes(codes, blocks.min(table.rows.len()))
+            }
+            _ => 0,
+        }
+    }
+
+    fn block_rows(&self, clustering: Clustering) -> usize {
+        self.spec.block_rows.unwrap_or_else(|| clustering.default_block_rows())
+    }
+
+    /// Groups rows by distance; `k_member` first drops those that miss a quasi-identifier.
+    fn cluster(&self, table: &mut CodedTable, clustering: Clustering) -> Result<Formed> {
+        let suppressed = match clustering {
+            Clustering::KMember => {
+                let axes: Vec<Axis> = table.domains.iter().map(|d| d.axis.clone()).collect();
+                incomplete_rows(&table.rows, &axes)
+            }
+            Clustering::Kaim(_) | Clustering::BottomUp => 0,
+        };
+        self.check_dropped(suppressed, table.rows.len())?;
+        let options = cluster::Options {
+            weights: &self.spec.weights,
+            seed: &self.spec.seed,
+            block_rows: self.block_rows(clustering),
+        };
+        self.group(table, |rows, job| Ok((cluster(rows, job, clustering, &options)?, suppressed)))
+    }
+
+    fn check_dropped(&self, dropped: usize, rows: usize) -> Result<()> {
+        let limit = self.spec.suppression_limit();
+        if dropped as f64 / rows.max(1) as f64 > limit {
+            return exec_err!(
+                "{dropped} of {rows} rows miss a quasi-identifier and would be dropped, more than \
+                 suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
             );
         }
         Ok(())

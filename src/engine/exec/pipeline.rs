@@ -227,6 +227,7 @@ impl Release {
         let mut table = CodedTable::new(&self.layout, readers, &resolved.hierarchies, &self.cancel)
             .map_err(execution_error)?;
         timer.done();
+        memory.try_grow(former.block_bytes(&table, self.threads()))?;
         let Formed { classes, cells } = former.form(&mut table)?;
         Ok(ReleaseTable::new(table, classes, cells))
     }

@@ -146,6 +146,27 @@ pub fn cluster(
     Classes::from_sizes(&sizes)
 }
 
+/// How many rows miss at least one quasi-identifier: those that `k_member` leaves out.
+pub fn incomplete_rows(rows: &RowTable, axes: &[Axis]) -> usize {
+    with_rows!(rows, rows => rows.iter().filter(|row| is_incomplete(row, axes)).count())
+}
+
+fn is_incomplete<C: Code, const W: usize>(row: &Row<C, W>, axes: &[Axis]) -> bool {
+    axes.iter().zip(&row.codes).any(|(axis, code)| axis.missing && code.get() == 0)
+}
+
+/// Bytes that a clustering takes beside the rows, roughly, when `rows` rows stand in the blocks it
+/// works on at once; `codes` is the number of codes of every quasi-identifier.
+pub fn block_bytes(codes: impl Iterator<Item = u32>, rows: usize) -> usize {
+    // Per row and column: the tuple's code, a trie node of four numbers, half as much again while a
+    // trie is rebuilt, and the center of a group. Per code: what distances look up.
+    const CELL: usize = 4 + 24 + 48;
+    const CODE: usize = 64;
+    const ROW: usize = 128;
+    let columns: usize = codes.map(|codes| codes as usize * CODE + rows * CELL).sum();
+    columns + rows * ROW
+}
+
 fn cluster_rows<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
@@ -239,8 +260,7 @@ fn complete_rows<'r, C: Code, const W: usize>(
 ) -> &'r mut [Row<C, W>] {
     let mut complete = 0;
     for at in 0..rows.len() {
-        let missing = |(axis, code): (&Axis, &C)| axis.missing && code.get() == 0;
-        if !job.axes.iter().zip(&rows[at].codes).any(missing) {
+        if !is_incomplete(&rows[at], job.axes) {
             rows.swap(complete, at);
             complete += 1;
         }
