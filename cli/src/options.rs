@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
@@ -12,6 +12,7 @@ use datafusion_cli::print_options::MaxRows;
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
+  anonymize publish -f two_tables.sql --quasi-identifiers qi.parquet --sensitive sa.parquet
   anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
       quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
 
@@ -24,44 +25,48 @@ Exit codes: 0 everything ran, 1 a statement failed (those after it did not run),
 #[derive(Debug, Parser)]
 #[command(name = "anonymize", version, after_help = EXAMPLES)]
 pub struct Options {
+    /// What to do instead of printing results
+    #[command(subcommand)]
+    pub task: Option<Task>,
+
     /// Run these statements, then exit
-    #[arg(short, long, value_name = "SQL", num_args = 1.., value_parser = parse_command)]
+    #[arg(global = true, short, long, value_name = "SQL", num_args = 1.., value_parser = parse_command)]
     pub command: Vec<String>,
 
     /// Run the statements of these files, then exit ('-' is standard input; files run before -c)
-    #[arg(short, long, value_name = "PATH", num_args = 1.., value_parser = parse_script_path)]
+    #[arg(global = true, short, long, value_name = "PATH", num_args = 1.., value_parser = parse_script_path)]
     pub file: Vec<PathBuf>,
 
     /// Memory that queries may use, such as 512m or 2g; operators that can, spill beyond it [default: no limit]
-    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(global = true, short, long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 
     /// Disk space for spilled data, such as 50g [default: 100g]
-    #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(global = true, short, long, value_name = "SIZE", value_parser = parse_size)]
     pub disk_limit: Option<usize>,
 
     /// How the memory limit is shared: 'greedy' (first come, first served) or 'fair' (equal parts for operators that spill)
-    #[arg(long, value_name = "TYPE", default_value_t = PoolType::Greedy)]
+    #[arg(global = true, long, value_name = "TYPE", default_value_t = PoolType::Greedy)]
     pub mem_pool_type: PoolType,
 
     /// Number of memory consumers that a "Resources exhausted" error names
-    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    #[arg(global = true, long, value_name = "COUNT", default_value_t = 3)]
     pub top_memory_consumers: usize,
 
     /// Directory for spilled data [default: that of the system]
-    #[arg(long, value_name = "DIR", value_parser = parse_directory)]
+    #[arg(global = true, long, value_name = "DIR", value_parser = parse_directory)]
     pub temp_dir: Option<PathBuf>,
 
     /// Directory that relative paths in SQL start from [default: the current one]
-    #[arg(short = 'p', long, value_name = "DIR", value_parser = parse_directory)]
+    #[arg(global = true, short = 'p', long, value_name = "DIR", value_parser = parse_directory)]
     pub data_path: Option<PathBuf>,
 
     /// Rows per batch [default: DataFusion's]
-    #[arg(short, long, value_name = "ROWS")]
+    #[arg(global = true, short, long, value_name = "ROWS")]
     pub batch_size: Option<NonZeroUsize>,
 
     /// Partitions a query is split into [default: the number of cores]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(global = true, long, value_name = "COUNT")]
     pub target_partitions: Option<NonZeroUsize>,
 
     /// How results are printed; 'automatic' is 'table'
@@ -69,20 +74,42 @@ pub struct Options {
     pub format: PrintFormat,
 
     /// Most rows that are shown as a table: a number, or 'inf'; the other formats print all rows
-    #[arg(long, value_name = "ROWS", default_value = "40")]
+    #[arg(global = true, long, value_name = "ROWS", default_value = "40")]
     pub maxrows: MaxRows,
 
     /// Print results and errors only
-    #[arg(short, long)]
+    #[arg(global = true, short, long)]
     pub quiet: bool,
 
     /// Do not report on standard error what is running
-    #[arg(long)]
+    #[arg(global = true, long)]
     pub no_progress: bool,
 
     /// Colour the SQL in the interactive shell
     #[arg(long)]
     pub color: bool,
+}
+
+/// What to do with the last statement.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Write both tables of a release with method 'alpha_k' from one computation
+    ///
+    /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', …); those
+    /// before it run first. Both files appear when both are complete; after a failure neither is there.
+    Publish(PublishFiles),
+}
+
+/// The files of the two tables; .parquet, .csv or .json.
+#[derive(Debug, Args)]
+pub struct PublishFiles {
+    /// File for the quasi-identifiers with their class
+    #[arg(long, value_name = "PATH")]
+    pub quasi_identifiers: String,
+
+    /// File for the sensitive values with their class
+    #[arg(long, value_name = "PATH")]
+    pub sensitive: String,
 }
 
 impl Options {

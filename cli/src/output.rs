@@ -5,6 +5,7 @@
 //! memory, progress can leave the terminal before rows appear, and the running plan is at hand.
 
 use std::io::{IsTerminal, Stdout, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv;
 use datafusion::arrow::json;
 use datafusion::common::instant::Instant;
+use datafusion::common::plan_err;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -22,6 +24,7 @@ use datafusion::object_store::ObjectStore;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
@@ -37,13 +40,43 @@ pub struct Printing<'a> {
     progress: Mutex<Progress>,
     /// Settings and descriptions are shown in full.
     is_show: bool,
+    /// Where the statement's two tables go instead of to standard output.
+    files: Option<&'a TwoFiles>,
+    published: AtomicBool,
 }
 
 impl<'a> Printing<'a> {
     /// Prepares for one statement.
-    pub fn new(session: &'a Session, progress: Progress, sql: &str) -> Self {
+    pub fn new(
+        session: &'a Session,
+        progress: Progress,
+        sql: &str,
+        files: Option<&'a TwoFiles>,
+    ) -> Self {
         let is_show = sql.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("show"));
-        Self { session, progress: Mutex::new(progress), is_show }
+        let published = AtomicBool::new(false);
+        Self { session, progress: Mutex::new(progress), is_show, files, published }
+    }
+
+    /// An error if two tables were to be written and the statement was no query.
+    pub fn check_published(&self) -> Result<()> {
+        if self.files.is_some() && !self.published.load(Ordering::Relaxed) {
+            return plan_err!(
+                "publish: the last statement must be SELECT * FROM anonymize(…, method => 'alpha_k', …)"
+            );
+        }
+        Ok(())
+    }
+
+    async fn publish(&self, frame: DataFrame, files: &TwoFiles) -> Result<()> {
+        let [quasi_identifiers, sensitive] = write_two_tables(self.context(), frame, files).await?;
+        self.published.store(true, Ordering::Relaxed);
+        self.with_progress(Progress::hide);
+        if !self.session.print.quiet {
+            println!("{quasi_identifiers} rows in {}", files.quasi_identifiers);
+            println!("{sensitive} rows in {}", files.sensitive);
+        }
+        Ok(())
     }
 
     fn context(&self) -> &SessionContext {
@@ -55,6 +88,9 @@ impl<'a> Printing<'a> {
     }
 
     async fn print(&self, frame: DataFrame, shows_all: bool) -> Result<()> {
+        if let Some(files) = self.files {
+            return self.publish(frame, files).await;
+        }
         let plan = frame.create_physical_plan().await?;
         self.with_progress(|progress| progress.watch(Arc::clone(&plan)));
         let stream = execute_stream(plan, self.context().task_ctx())?;

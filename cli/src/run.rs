@@ -12,11 +12,12 @@ use std::time::Duration;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
+use datafusion_anonymize::engine::TwoFiles;
 use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use tokio::sync::Notify;
 
-use crate::options::{Options, is_stdin};
+use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
 use crate::progress::{Audience, Progress};
 use crate::script::{Place, Script, Statement};
@@ -68,8 +69,15 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
         })?;
     }
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
+    let files = options.task.as_ref().map(|Task::Publish(files)| TwoFiles {
+        quasi_identifiers: files.quasi_identifiers.clone(),
+        sensitive: files.sensitive.clone(),
+    });
     match scripts {
-        Some(scripts) => run_scripts(&session, &scripts, audience(options)).await,
+        Some(scripts) => run_scripts(&session, &scripts, files.as_ref(), audience(options)).await,
+        None if files.is_some() => {
+            Err(Failure::Setup("publish needs the release: write -f FILE or -c SQL".to_owned()))
+        }
         None => shell(&session, options).await,
     }
 }
@@ -118,11 +126,14 @@ async fn shell(session: &Session, options: &Options) -> Result<(), Failure> {
 async fn run_scripts(
     session: &Session,
     scripts: &[Script],
+    files: Option<&TwoFiles>,
     audience: Audience,
 ) -> Result<(), Failure> {
     let interrupt = watch_for_interrupt();
-    for script in scripts {
-        run_script(session, script, audience, &interrupt).await?;
+    let last = scripts.len().saturating_sub(1);
+    for (number, script) in scripts.iter().enumerate() {
+        let files = files.filter(|_| number == last);
+        run_script(session, script, files, audience, &interrupt).await?;
     }
     Ok(())
 }
@@ -130,6 +141,7 @@ async fn run_scripts(
 async fn run_script(
     session: &Session,
     script: &Script,
+    files: Option<&TwoFiles>,
     audience: Audience,
     interrupt: &Notify,
 ) -> Result<(), Failure> {
@@ -140,8 +152,10 @@ async fn run_script(
         next += 1;
         let title = title(script, &statement, (next, statements.len()));
         let progress = Progress::start(audience, title.clone());
+        let files = files.filter(|_| next == statements.len());
+        let printing = Printing::new(session, progress, script.text(&statement), files);
         tokio::select! {
-            outcome = execute(session, progress, script, &statement) => outcome
+            outcome = execute(session, &printing, script, &statement) => outcome
                 .map_err(|error| Failure::Statement(format!("{title}\nError: {}", error.strip_backtrace())))?,
             () = interrupt.notified() => return Err(Failure::Interrupted(title)),
         }
@@ -158,7 +172,7 @@ async fn run_script(
 
 async fn execute(
     session: &Session,
-    progress: Progress,
+    printing: &Printing<'_>,
     script: &Script,
     statement: &Statement,
 ) -> Result<(), DataFusionError> {
@@ -167,10 +181,10 @@ async fn execute(
         let message = "commands with a backslash work in the interactive shell only";
         return Err(DataFusionError::Plan(message.to_owned()));
     }
-    let printing = Printing::new(session, progress, text);
     // Whatever the shell's loop would say about a result is about the empty one that it is left with.
     let print = PrintOptions { quiet: true, ..session.print.clone() };
-    exec::exec_from_commands(&printing, vec![script.in_place(statement)], &print).await
+    exec::exec_from_commands(printing, vec![script.in_place(statement)], &print).await?;
+    printing.check_published()
 }
 
 fn dialect(context: &SessionContext) -> Box<dyn Dialect> {

@@ -28,6 +28,16 @@ pub enum OutputColumn {
     ClassId,
 }
 
+impl OutputColumn {
+    /// The position in the payload of a column that is published as it is.
+    pub fn payload(&self) -> Option<usize> {
+        match self {
+            Self::Payload(index) => Some(*index),
+            Self::QuasiIdentifier(_) | Self::ClassId => None,
+        }
+    }
+}
+
 /// What the quasi-identifiers of a class are published as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cells {

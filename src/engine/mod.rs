@@ -13,18 +13,20 @@ mod planner;
 mod reports;
 mod session;
 mod spec;
+mod two_tables;
 mod visible_order;
 
 pub use builder::Anonymize;
 pub use config::AnonymizeConfig;
 pub use exec::AnonymizeExec;
 pub use logical::AnonymizeNode;
-pub use options::Hierarchy;
+pub use options::{Hierarchy, Sensitivity};
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
 pub use session::{register_all, register_sql};
-pub use spec::{Method, Models, Spec, Suppress};
+pub use spec::{Method, Models, Publish, Spec, Suppress};
+pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;
 
 use datafusion::error::DataFusionError;

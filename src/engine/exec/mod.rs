@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
+use datafusion::common::{Result, Statistics, assert_eq_or_internal_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
@@ -85,6 +85,21 @@ impl AnonymizeExec {
 }
 
 impl AnonymizeExec {
+    /// Both tables of a release that has two, from one computation: quasi-identifiers, then
+    /// sensitive values. Nothing of either leaves before the release is verified.
+    pub async fn both_tables(
+        &self,
+        context: Arc<TaskContext>,
+    ) -> Result<[SendableRecordBatchStream; 2]> {
+        if self.spec.publish.is_none() || self.projection.is_some() || self.fetch.is_some() {
+            return plan_err!(
+                "two tables are published by SELECT * FROM anonymize(…, method => 'alpha_k', …, publish \
+                 => 'quasi_identifiers'), without anything above it"
+            );
+        }
+        pipeline::run_both(self, context).await
+    }
+
     /// The same operator with the rows of a class in the order of these output columns.
     pub(super) fn ordered_by(&self, columns: Vec<usize>) -> Self {
         Self { order_by: columns, ..self.clone() }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -13,15 +14,16 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::AnonymizeExec;
 use super::form::{Formed, Former};
 use super::metrics::ReleaseMetrics;
+use super::{AnonymizeExec, full_schema};
 use crate::columnar::{
     CodedTable, Layout, ListedLevels, OutputColumn, Publisher, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
 };
 use crate::engine::execution_error;
 use crate::engine::hierarchies::{resolve, resolve_levels};
+use crate::engine::logical::Binding;
 use crate::engine::spec::{Publish, Spec};
 use crate::model::{Cancel, RowTable};
 
@@ -29,7 +31,6 @@ use crate::model::{Cancel, RowTable};
 struct Release {
     spec: Arc<Spec>,
     layout: Arc<Layout>,
-    form: ReleaseForm,
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
     fetch: Option<usize>,
@@ -45,6 +46,13 @@ struct Resolved {
     levels: Option<ListedLevels>,
 }
 
+/// A verified release, and the memory it holds.
+struct Prepared {
+    table: Arc<ReleaseTable>,
+    /// Given back when the last stream over the table is dropped.
+    memory: Arc<[MemoryReservation; 2]>,
+}
+
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -57,84 +65,126 @@ pub(super) fn run(
     exec: &AnonymizeExec,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    if exec.input_partitions() == 0 {
-        return exec_err!("anonymize needs an input with at least one partition");
-    }
     let schema = exec.schema();
+    let mut payload = Vec::new();
     let columns = exec.binding.output(exec.spec.class_id);
-    let columns = match &exec.projection {
+    let columns: Vec<OutputColumn> = match &exec.projection {
         Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
         None => columns,
     };
-    let (layout, columns) = layout(exec, columns);
-    let order_by = exec.order_by.iter().filter_map(|column| match columns.get(*column)? {
-        OutputColumn::Payload(index) => Some(*index),
-        OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
-    });
-    let form = ReleaseForm {
-        order_by: order_by.collect(),
-        columns,
-        ties: ties(&exec.spec),
-        ranges: exec.spec.ranges,
-        schema: Arc::clone(&schema),
+    let mut form = form(&exec.spec, &exec.binding, &columns, &mut payload);
+    form.schema = Arc::clone(&schema);
+    let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column)?.payload());
+    form.order_by = visible.collect();
+    let release = Release::new(exec, context, payload)?;
+    let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
+    let batches = async move {
+        let (release, prepared) = release.prepare().await?;
+        release.emit(&prepared, form)
     };
-    let release = Release {
-        spec: Arc::clone(&exec.spec),
-        layout: Arc::new(layout),
-        form,
-        input: Arc::clone(&exec.input),
-        hierarchies: exec.hierarchies.clone(),
-        fetch: exec.fetch,
-        metrics: ReleaseMetrics::new(&exec.metrics),
-        context,
-        cancel: Cancel::default(),
-    };
-    let guard = CancelOnDrop(release.cancel.clone());
-    let batches = stream::once(release.prepare()).try_flatten();
-    // The guard lives as long as the stream that somebody holds.
-    let guarded = batches.inspect(move |_| {
-        let _alive = &guard;
-    });
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded)))
+    let batches = stream::once(batches).try_flatten();
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded(batches, guard))))
 }
 
-/// A table without sensitive values must not be ordered by them.
-fn ties(spec: &Spec) -> TieKeys {
-    match spec.publish {
-        Some(Publish::QuasiIdentifiers) => TieKeys::QuasiIdentifiersAndKept(spec.seed),
-        Some(Publish::Sensitive) | None => TieKeys::SensitiveAndKept,
-    }
-}
-
-/// Which input columns are read for what. Only payload that leaves is kept.
-fn layout(exec: &AnonymizeExec, columns: Vec<OutputColumn>) -> (Layout, Vec<OutputColumn>) {
-    let binding = &exec.binding;
-    let full_payload = binding.payload();
+/// Both tables of a release from one computation: quasi-identifiers, then sensitive values.
+pub(super) async fn run_both(
+    exec: &AnonymizeExec,
+    context: Arc<TaskContext>,
+) -> Result<[SendableRecordBatchStream; 2]> {
     let mut payload = Vec::new();
-    let columns = (columns.into_iter())
-        .map(|column| match column {
-            OutputColumn::Payload(index) => {
-                payload.push(full_payload[index]);
-                OutputColumn::Payload(payload.len() - 1)
-            }
-            other => other,
-        })
-        .collect();
-    let protected: &[usize] = if !exec.spec.has_models() { &[] } else { &binding.sensitive };
-    let layout = Layout {
-        schema: exec.input.schema(),
-        quasi_identifiers: binding.quasi_identifiers.clone(),
-        modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
-        keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
-        kept: binding.keep.clone(),
-        payload,
+    let tables = [Publish::QuasiIdentifiers, Publish::Sensitive];
+    let forms = tables.map(|publish| {
+        let spec = Spec { publish: Some(publish), ..Spec::clone(&exec.spec) };
+        let binding = Binding { publish: Some(publish), ..exec.binding.clone() };
+        let columns = binding.output(spec.class_id);
+        let mut form = form(&spec, &binding, &columns, &mut payload);
+        // Whoever reads the table sees all its columns.
+        form.order_by = form.columns.iter().filter_map(OutputColumn::payload).collect();
+        form.schema = full_schema(&spec, &binding, &exec.input.schema())?;
+        Ok(form)
+    });
+    let release = Release::new(exec, context, payload)?;
+    let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
+    let (release, prepared) = release.prepare().await?;
+    let [quasi_identifiers, sensitive] = forms.map(|form: Result<ReleaseForm>| {
+        let form = form?;
+        let schema = Arc::clone(&form.schema);
+        let batches = release.emit(&prepared, form)?;
+        let batches = guarded(batches, Arc::clone(&guard));
+        let stream = RecordBatchStreamAdapter::new(schema, batches);
+        Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(stream))
+    });
+    Ok([quasi_identifiers?, sensitive?])
+}
+
+/// The same batches; the work is cancelled when the last stream that somebody holds is dropped.
+fn guarded(
+    batches: impl Stream<Item = Result<RecordBatch>>,
+    guard: Arc<CancelOnDrop>,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    batches.inspect(move |_| {
+        let _alive = &guard;
+    })
+}
+
+/// How a table of these columns is published. Payload that it needs is added to `payload`.
+fn form(
+    spec: &Spec,
+    binding: &Binding,
+    columns: &[OutputColumn],
+    payload: &mut Vec<usize>,
+) -> ReleaseForm {
+    let full_payload = binding.payload();
+    let column = |column: &OutputColumn| match column {
+        OutputColumn::Payload(index) => {
+            payload.push(full_payload[*index]);
+            OutputColumn::Payload(payload.len() - 1)
+        }
+        other => *other,
     };
-    (layout, columns)
+    ReleaseForm {
+        columns: columns.iter().map(column).collect(),
+        order_by: Vec::new(),
+        // A table without sensitive values must not be ordered by them.
+        ties: match spec.publish {
+            Some(Publish::QuasiIdentifiers) => TieKeys::QuasiIdentifiersAndKept(spec.seed),
+            Some(Publish::Sensitive) | None => TieKeys::SensitiveAndKept,
+        },
+        ranges: spec.ranges,
+        schema: Arc::new(Schema::empty()),
+    }
 }
 
 type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
 
 impl Release {
+    /// Reads the columns that the method needs and those that leave.
+    fn new(exec: &AnonymizeExec, context: Arc<TaskContext>, payload: Vec<usize>) -> Result<Self> {
+        if exec.input_partitions() == 0 {
+            return exec_err!("anonymize needs an input with at least one partition");
+        }
+        let binding = &exec.binding;
+        let protected: &[usize] = if exec.spec.has_models() { &binding.sensitive } else { &[] };
+        let layout = Layout {
+            schema: exec.input.schema(),
+            quasi_identifiers: binding.quasi_identifiers.clone(),
+            modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
+            keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
+            kept: binding.keep.clone(),
+            payload,
+        };
+        Ok(Self {
+            spec: Arc::clone(&exec.spec),
+            layout: Arc::new(layout),
+            input: Arc::clone(&exec.input),
+            hierarchies: exec.hierarchies.clone(),
+            fetch: exec.fetch,
+            metrics: ReleaseMetrics::new(&exec.metrics),
+            context,
+            cancel: Cancel::default(),
+        })
+    }
+
     fn threads(&self) -> usize {
         self.context.session_config().target_partitions().max(1)
     }
@@ -144,7 +194,7 @@ impl Release {
     }
 
     /// Everything up to the first row: read, encode, partition, verify.
-    async fn prepare(self) -> Result<BatchStream> {
+    async fn prepare(self) -> Result<(Self, Prepared)> {
         let hierarchies =
             resolve(&self.spec.quasi_identifiers, &self.hierarchies, &self.context).await?;
         let levels = match &self.spec.grading {
@@ -161,16 +211,15 @@ impl Release {
                 .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))?;
             let tables = Resolved { hierarchies, levels };
             let table = pool.install(|| self.form_classes(readers, &tables, &table_memory))?;
-            let publisher = Publisher::new(Arc::new(table), self.form.clone());
-            Ok::<_, DataFusionError>((self, publisher.map_err(execution_error)?, table_memory))
+            Ok::<_, DataFusionError>((self, Arc::new(table), table_memory))
         };
         let task = SpawnedTask::spawn_blocking(work);
-        let (release, publisher, table_memory) = task
+        let (release, table, table_memory) = task
             .join()
             .await
             .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
         release.metrics.peak_memory.set_max(payload_memory.size() + table_memory.size());
-        Ok(release.emit(publisher, [payload_memory, table_memory]))
+        Ok((release, Prepared { table, memory: Arc::new([payload_memory, table_memory]) }))
     }
 
     /// Reads every partition of the input in a task of its own.
@@ -248,7 +297,10 @@ impl Release {
     }
 
     /// Output batches in class order, made ahead on as many threads as the session has partitions.
-    fn emit(self, publisher: Publisher, memory: [MemoryReservation; 2]) -> BatchStream {
+    fn emit(&self, prepared: &Prepared, form: ReleaseForm) -> Result<BatchStream> {
+        let publisher =
+            Publisher::new(Arc::clone(&prepared.table), form).map_err(execution_error)?;
+        let memory = Arc::clone(&prepared.memory);
         let batch_size = self.context.session_config().batch_size();
         let ranges = publisher.batches(batch_size);
         let publisher = Arc::new(publisher);
@@ -291,7 +343,7 @@ impl Release {
                 Ok(Some((batch, (batches, wanted - rows, memory))))
             }
         });
-        Box::pin(limited)
+        Ok(Box::pin(limited))
     }
 }
 
