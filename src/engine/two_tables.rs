@@ -140,24 +140,25 @@ struct Unfinished {
 
 impl Unfinished {
     async fn delete(&mut self) {
-        for (store, location) in self.files.drain(..) {
-            // A file that was renamed or never begun is not there.
-            let _ = store.delete(&location).await;
-        }
+        delete(std::mem::take(&mut self.files)).await;
+    }
+}
+
+async fn delete(files: Vec<(Arc<dyn ObjectStore>, Path)>) {
+    for (store, location) in files {
+        // A file that was renamed or never begun is not there.
+        let _ = store.delete(&location).await;
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let mut rest = Self { files: std::mem::take(&mut self.files) };
-        if rest.files.is_empty() {
-            return;
-        }
+        let files = std::mem::take(&mut self.files);
         // Somebody dropped the work in the middle: nobody waits any more, so a task deletes.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { rest.delete().await });
-        } else {
-            rest.files.clear();
+        if !files.is_empty()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(delete(files));
         }
     }
 }
