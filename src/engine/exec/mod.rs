@@ -278,9 +278,19 @@ impl ExecutionPlan for AnonymizeExec {
 impl AnonymizeExec {
     /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
     pub fn loss(&self) -> Option<f64> {
+        self.share("loss")
+    }
+
+    /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1
+    /// (unchanged) to 0. `None` before it ran, and for methods without constraints.
+    pub fn precision(&self) -> Option<f64> {
+        self.share("precision")
+    }
+
+    fn share(&self, wanted: &str) -> Option<f64> {
         let metrics = self.metrics.clone_inner();
         metrics.iter().find_map(|metric| match metric.value() {
-            MetricValue::Custom { name, value } if name == "loss" => {
+            MetricValue::Custom { name, value } if name == wanted => {
                 value.as_any().downcast_ref::<metrics::Share>().map(metrics::Share::get)
             }
             _ => None,
