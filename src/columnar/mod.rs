@@ -28,7 +28,8 @@ pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm};
 pub use published::{
-    CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
+    CellLoss, CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
+    is_ordered,
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;

@@ -143,7 +143,10 @@ impl Arguments {
             entries.into_iter().map(number).collect::<Option<Vec<_>>>()
         });
         numbers.ok_or_else(|| {
-            self.wrong(name, &format!("a list of columns and numbers, as in {name} => {{age: 2.0}}"))
+            self.wrong(
+                name,
+                &format!("a list of columns and numbers, as in {name} => {{age: 2.0}}"),
+            )
         })
     }
 

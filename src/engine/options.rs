@@ -201,11 +201,7 @@ impl Options {
     }
 
     /// A weight for every quasi-identifier, 1 where none was given; nothing if none was given at all.
-    fn checked_weights(
-        &self,
-        input: &DFSchema,
-        quasi_identifiers: &[Column],
-    ) -> Result<Vec<f64>> {
+    fn checked_weights(&self, input: &DFSchema, quasi_identifiers: &[Column]) -> Result<Vec<f64>> {
         let mut given: Vec<Option<f64>> = vec![None; quasi_identifiers.len()];
         for (name, weight) in &self.weights {
             let column = find_column(input, "weights", name)?;
