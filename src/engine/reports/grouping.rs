@@ -20,8 +20,9 @@ pub(super) struct Set {
     pub(super) keys: Vec<usize>,
 }
 
-/// Grouping sets tell keys apart by one bit each.
-const MAX_KEYS: usize = 64;
+/// Grouping sets tell keys apart by one bit each of 64, and DataFusion shifts by their number: by 64 is
+/// an overflow.
+const MAX_KEYS: usize = 63;
 
 /// Counts the rows of every group of every set, reading the input once. Columns of the result:
 ///
