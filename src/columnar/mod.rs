@@ -30,7 +30,8 @@ pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
-    CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds, is_ordered,
+    CellLoss, CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
+    is_ordered,
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;

@@ -28,6 +28,7 @@
 
 use rayon::prelude::*;
 
+use super::Measure;
 use crate::hierarchy::{Axis, Shape};
 use crate::model::{Classes, Code, Row, RowTable, with_rows};
 
@@ -97,6 +98,34 @@ impl IncompleteLoss {
 /// Measures a release. Rows must be in class order; those behind the last class are suppressed.
 pub fn incomplete_loss(rows: &RowTable, classes: &Classes, spans: &[Span]) -> IncompleteLoss {
     with_rows!(rows, rows => measure(rows, classes, spans))
+}
+
+/// The lines of a report, each of every column and of the table. A column is what it lost, suppressed
+/// rows included, if that can be told, and the rows in which it is missing.
+pub fn incomplete_measures(
+    rows: u64,
+    incomplete_rows: u64,
+    columns: &[(Option<f64>, u64)],
+) -> Vec<Measure> {
+    let share = |count: f64, of: f64| (of > 0.0).then(|| count / of);
+    let lost: Option<f64> = columns.iter().map(|(lost, _)| *lost).sum();
+    let missing = columns.iter().map(|(_, missing)| *missing).sum::<u64>() as f64;
+    let (rows, cells) = (rows as f64, rows as f64 * columns.len() as f64);
+    type OfColumn<'a> = &'a dyn Fn(Option<f64>, f64) -> Option<f64>;
+    let lines: [(&'static str, OfColumn, Option<f64>); 4] = [
+        ("iloss", &|lost, _| lost, lost),
+        ("iloss_rate", &|lost, _| share(lost?, rows), lost.and_then(|lost| share(lost, cells))),
+        ("vmr", &|_, missing| share(missing, rows), share(missing, cells)),
+        ("rmr", &|_, missing| share(missing, rows), share(incomplete_rows as f64, rows)),
+    ];
+    let mut measures = Vec::with_capacity(lines.len() * (columns.len() + 1));
+    for (name, of_column, of_table) in lines {
+        measures.extend(columns.iter().enumerate().map(|(column, (lost, missing))| {
+            Measure::of_table(name, of_column(*lost, *missing as f64)).of_column(column)
+        }));
+        measures.push(Measure::of_table(name, of_table));
+    }
+    measures
 }
 
 fn measure<C: Code, const W: usize>(
@@ -180,6 +209,29 @@ mod tests {
         assert_eq!((loss.suppressed_rows, loss.incomplete_rows), (1, 3));
         assert_eq!(loss.value_missing_rate(), 3.0 / 7.0);
         assert_eq!(loss.record_missing_rate(), 3.0 / 7.0);
+    }
+
+    #[test]
+    fn a_report_has_every_measure_of_columns_and_table() {
+        let found = |columns: &[(Option<f64>, u64)], rows, name, column| {
+            let measures = incomplete_measures(rows, 3, columns);
+            let is_it = |measure: &&Measure| measure.name == name && measure.column == column;
+            measures.iter().find(is_it).and_then(|measure| measure.value)
+        };
+        let columns = [(Some(2.0), 1), (Some(4.0), 3)];
+        let of = |name, column| found(&columns, 8, name, column);
+        assert_eq!(of("iloss", Some(1)), Some(4.0));
+        assert_eq!(of("iloss", None), Some(6.0));
+        assert_eq!(of("iloss_rate", Some(0)), Some(0.25));
+        assert_eq!(of("iloss_rate", None), Some(0.375));
+        assert_eq!(of("vmr", Some(1)), Some(0.375));
+        assert_eq!(of("vmr", None), Some(0.25));
+        assert_eq!(of("rmr", Some(0)), Some(0.125));
+        assert_eq!(of("rmr", None), Some(0.375));
+        let untold = [(None, 1), (Some(4.0), 3)];
+        assert_eq!(found(&untold, 8, "iloss_rate", Some(1)), Some(0.5));
+        assert_eq!(found(&untold, 8, "iloss_rate", None), None);
+        assert_eq!(found(&columns, 0, "vmr", None), None, "nothing can be said of no rows");
     }
 
     #[test]

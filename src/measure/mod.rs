@@ -8,7 +8,7 @@ mod risk;
 mod sensitivity;
 mod utility;
 
-pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss};
+pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomplete_measures};
 pub use loss::loss;
 pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};

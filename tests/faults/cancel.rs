@@ -54,9 +54,16 @@ fn metric(plan: &dyn ExecutionPlan, name: &str) -> usize {
 /// The rows are in, the classes are not formed yet: a thread is inside the method.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_dropped_while_classes_are_formed_stops_the_work() {
+    for method in ["rounded", "kaim", "k_member", "bottom_up"] {
+        drop_while_classes_are_formed(method).await;
+    }
+}
+
+async fn drop_while_classes_are_formed(method: &str) {
     let pool = pool();
     let context = session(Arc::clone(&pool));
-    let plan = context.sql(LARGE).await.unwrap().create_physical_plan().await.unwrap();
+    let sql = LARGE.replace("seed => 1", &format!("seed => 1, method => '{method}'"));
+    let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
     assert_eq!(plan.name(), "AnonymizeExec");
     let mut stream = plan.execute(0, context.task_ctx()).unwrap();
     tokio::select! {
@@ -66,7 +73,7 @@ async fn a_stream_dropped_while_classes_are_formed_stops_the_work() {
     drop(stream);
     eventually("the return of all memory", || pool.reserved() == 0).await;
     assert_eq!(metric(plan.as_ref(), "input_rows"), 300_000);
-    assert_eq!(metric(plan.as_ref(), "classes"), 0, "the work went on to its end");
+    assert_eq!(metric(plan.as_ref(), "classes"), 0, "the work of {method} went on to its end");
 }
 
 /// At whatever moment it is dropped: reading, encoding, partitioning or verifying.

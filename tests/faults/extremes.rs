@@ -46,7 +46,7 @@ async fn nan_is_published_where_it_is_only_carried() {
 async fn empty_and_tiny_tables_are_refused() {
     let context = unlimited();
     for (rows, batches) in [(0, "WHERE false"), (0, "WHERE value > 5"), (1, "WHERE value = 1")] {
-        for method in ["rounded", "mondrian", "mondrian_relaxed"] {
+        for method in ["rounded", "mondrian", "mondrian_relaxed", "kaim", "k_member", "bottom_up"] {
             let input = format!("SELECT value AS a, 'x' AS s FROM generate_series(1, 5) {batches}");
             let sql = format!(
                 "SELECT * FROM anonymize(({input}), k => 2, quasi_identifiers => ['a'], sensitive => ['s'], method => '{method}')"
@@ -150,6 +150,69 @@ async fn numbers_as_far_apart_as_floats_go_form_classes() {
             assert!(classes > 1, "{method} {split}: {classes}");
         }
     }
+    for method in ["kaim", "k_member", "bottom_up"] {
+        let sql = format!(
+            "SELECT count(*) FROM (SELECT class_id FROM anonymize(({input}), k => 5, quasi_identifiers => ['a', 'b'],
+               method => '{method}', class_id => true) GROUP BY class_id HAVING count(*) >= 5)"
+        );
+        let classes = count(&context, &sql).await.unwrap();
+        assert!(classes > 1, "{method}: {classes}");
+    }
+}
+
+/// Sets of many values, a table of equal rows, and blocks smaller than a class can be.
+#[tokio::test]
+async fn extreme_tables_are_clustered() {
+    let context = unlimited();
+    for method in ["kaim", "k_member", "bottom_up"] {
+        for (input, classes) in [
+            ("SELECT 'person ' || value AS q, value % 3 AS r FROM generate_series(1, 2000)", 40),
+            ("SELECT 'same' AS q, 1 AS r FROM generate_series(1, 2000)", 40),
+            ("SELECT CAST(NULL AS VARCHAR) AS q, value AS r FROM generate_series(1, 2000)", 40),
+        ] {
+            // A column that is missing everywhere leaves k_member nothing.
+            if method == "k_member" && input.contains("NULL") {
+                continue;
+            }
+            for more in ["", ", block_rows => 1"] {
+                let sql = format!(
+                    "SELECT count(*) FROM (SELECT class_id FROM anonymize(({input}), k => 50, quasi_identifiers => ['q', 'r'],
+                       method => '{method}', class_id => true{more}) GROUP BY class_id HAVING count(*) >= 50)"
+                );
+                let found = count(&context, &sql).await.unwrap();
+                let all = if method == "bottom_up" { 21..=classes } else { classes..=classes };
+                assert!(all.contains(&found), "{method}{more}: {found} classes of {input}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn clusterings_take_sixty_four_quasi_identifiers_and_reports_measure_them() {
+    let context = unlimited();
+    for method in ["kaim", "k_member", "bottom_up"] {
+        let release = wide(64).replace("k => 5", &format!("k => 5, method => '{method}'"));
+        let classes = count(&context, &release).await.unwrap();
+        assert!((30..=60).contains(&classes), "{method}: {classes}");
+    }
+    let report = |columns: usize| {
+        let release = wide(columns);
+        let at = |text: &str| release.find(text).unwrap();
+        let roles = &release[at("quasi_identifiers")..at(", class_id")];
+        let original = &release[at("(SELECT")..at(", k =>")];
+        format!(
+            "SELECT count(*) FROM utility_report({original}, {}, {roles}) WHERE measure = 'rmr' AND value = 0",
+            &release[at("anonymize")..]
+        )
+    };
+    for columns in [1, 2, 63] {
+        let lines = count(&context, &report(columns)).await.unwrap();
+        assert_eq!(lines, columns as i64 + 1);
+    }
+    assert_eq!(
+        failure(&context, &report(64)).await,
+        "Error during planning: a report can look at 63 columns at once and these are 64: list fewer columns (bounds count twice)"
+    );
 }
 
 /// Each batch brings a dictionary of its own; together they have more values than a key can number.

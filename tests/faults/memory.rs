@@ -7,14 +7,19 @@ use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, Memory
 
 use crate::{eventually, session};
 
+const CLUSTERED: &str = "SELECT * FROM anonymize(
+  (SELECT age, zip, education, occupation, person_id FROM sample_census(rows => 20000, seed => 7)),
+  k => 10, method => 'kaim', quasi_identifiers => ['age', 'education'], sensitive => ['occupation'],
+  keep => ['person_id', 'zip'], seed => 1)";
+
 const RELEASE: &str = "SELECT * FROM anonymize(
   (SELECT age, zip, education, occupation, person_id FROM sample_census(rows => 20000, seed => 7)),
   k => 10, l => 2, quasi_identifiers => ['age', 'zip', 'education'], sensitive => ['occupation'],
   keep => ['person_id'], seed => 1)";
 
-async fn run(pool: &Arc<dyn MemoryPool>) -> Result<usize, String> {
+async fn run(pool: &Arc<dyn MemoryPool>, sql: &str) -> Result<usize, String> {
     let context = session(Arc::clone(pool));
-    let outcome = match context.sql(RELEASE).await.unwrap().collect().await {
+    let outcome = match context.sql(sql).await.unwrap().collect().await {
         Ok(batches) => Ok(batches.iter().map(|batch| batch.num_rows()).sum()),
         Err(error) => {
             let root = error.find_root();
@@ -33,7 +38,7 @@ async fn too_little_memory_is_a_clean_error_that_names_the_operator() {
         |bytes| Arc::new(FairSpillPool::new(bytes)),
     ];
     for pool in pools {
-        let message = run(&pool(50_000)).await.unwrap_err();
+        let message = run(&pool(50_000), RELEASE).await.unwrap_err();
         assert!(message.contains("Resources exhausted"), "{message}");
         assert!(message.contains("AnonymizeExec"), "{message}");
     }
@@ -42,18 +47,20 @@ async fn too_little_memory_is_a_clean_error_that_names_the_operator() {
 /// Whatever phase the memory ends in, the outcome is the whole release or an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_amount_of_memory_gives_all_rows_or_none() {
-    let (mut released, mut refused) = (0, 0);
-    for megabytes in [1, 2, 3, 4, 6, 8, 16, 64] {
-        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(megabytes * 500_000));
-        match run(&pool).await {
-            Ok(rows) => {
-                assert_eq!(rows, 20_000);
-                released += 1;
+    for sql in [RELEASE, CLUSTERED] {
+        let (mut released, mut refused) = (0, 0);
+        for megabytes in [1, 2, 3, 4, 6, 8, 16, 64] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(megabytes * 500_000));
+            match run(&pool, sql).await {
+                Ok(rows) => {
+                    assert_eq!(rows, 20_000);
+                    released += 1;
+                }
+                Err(_) => refused += 1,
             }
-            Err(_) => refused += 1,
         }
+        assert!(released > 0 && refused > 0, "{released} released, {refused} refused");
     }
-    assert!(released > 0 && refused > 0, "{released} released, {refused} refused");
 }
 
 /// Reservations live until the consumer has what it wants, not longer.

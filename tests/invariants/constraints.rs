@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::covers::{Cell, covers};
 use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
 use crate::promises::{cases, check_conservation};
-use crate::release::{HIERARCHIES, Published, published_by, rows, session};
+use crate::release::{HIERARCHIES, Published, Request, published_by, rows, session};
 use crate::wait;
 
 const METHODS: [&str; 4] = ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"];
@@ -103,7 +103,7 @@ proptest! {
             }
             let rows = released.unwrap();
             check(&rows, &constraints, &people, bounds);
-            check_conservation(&rows, &people);
+            check_conservation(&rows, &people, &Request::new(2));
             match method {
                 "classfly_complete" => complete = Some(rows),
                 "classfly_partial" => prop_assert_eq!(complete.as_ref(), Some(&rows)),

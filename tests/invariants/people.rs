@@ -24,16 +24,26 @@ pub struct Person {
 }
 
 /// People over domains of the given size: 1 makes all rows equal, 2 and 3 make heavy ties.
-fn person(domain: u16) -> impl Strategy<Value = Person> {
-    let cell = || proptest::option::weighted(0.9, 0..domain);
+fn person(domain: u16, missing: f64) -> impl Strategy<Value = Person> {
+    let cell = move || match missing > 0.0 {
+        true => proptest::option::weighted(1.0 - missing, 0..domain).boxed(),
+        false => (0..domain).prop_map(Some).boxed(),
+    };
     (proptest::array::uniform9(cell()), proptest::option::weighted(0.9, 0u16..4), 0u16..5)
         .prop_map(|(cells, disease, note)| Person { cells, disease, note })
+}
+
+/// From tables without a missing cell to tables in which most rows miss most of them.
+fn missing_shares() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(0.02), Just(0.1), 0.0..0.6]
 }
 
 /// Tables of 2 to 90 people.
 pub fn people() -> impl Strategy<Value = Vec<Person>> {
     let domain = prop_oneof![Just(1u16), Just(3), Just(8), Just(60)];
-    domain.prop_flat_map(|domain| proptest::collection::vec(person(domain), 2..90))
+    (domain, missing_shares()).prop_flat_map(|(domain, missing)| {
+        proptest::collection::vec(person(domain, missing), 2..90)
+    })
 }
 
 /// The table of some people; `id` is the number of the row.

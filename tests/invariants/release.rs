@@ -11,9 +11,12 @@ use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::covers::Cell;
-use crate::people::QUASI_IDENTIFIERS;
+use crate::people::{Person, QUASI_IDENTIFIERS};
 
-pub const METHODS: [&str; 3] = ["rounded", "mondrian", "mondrian_relaxed"];
+pub const METHODS: [&str; 6] =
+    ["rounded", "mondrian", "mondrian_relaxed", "kaim", "k_member", "bottom_up"];
+/// Methods that group by distance: they cut nothing, so there is nothing to choose for a split.
+pub const CLUSTERINGS: [&str; 3] = ["kaim", "k_member", "bottom_up"];
 pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 
@@ -46,7 +49,8 @@ impl Request {
     pub fn all(k: usize, hierarchies: bool) -> Vec<Self> {
         let mut all = Vec::new();
         for method in METHODS {
-            for split in SPLITS {
+            let splits = if CLUSTERINGS.contains(&method) { &SPLITS[..1] } else { &SPLITS[..] };
+            for split in splits {
                 for ranges in RANGES {
                     all.push(Self { method, split, ranges, hierarchies, ..Self::new(k) });
                 }
@@ -55,14 +59,24 @@ impl Request {
         all
     }
 
+    /// Whether the method publishes this person: `k_member` leaves out those with a missing cell.
+    pub fn publishes(&self, person: &Person) -> bool {
+        self.method != "k_member" || person.cells.iter().all(Option::is_some)
+    }
+
     /// `anonymize(people, …)`
     pub fn call(&self) -> String {
         let quoted = QUASI_IDENTIFIERS.map(|name| format!("'{name}'")).join(", ");
         let hierarchies = if self.hierarchies { format!(", {HIERARCHIES}") } else { String::new() };
         let Self { k, method, split, ranges, more, .. } = self;
+        let of_method = match *method {
+            "k_member" => "suppression_limit => 1".to_owned(),
+            clustering if CLUSTERINGS.contains(&clustering) => "suppression_limit => 0".to_owned(),
+            _ => format!("split => '{split}'"),
+        };
         format!(
             "anonymize(people, k => {k}, quasi_identifiers => [{quoted}], sensitive => ['disease'],
-               keep => ['note', 'id'], method => '{method}', split => '{split}', ranges => '{ranges}',
+               keep => ['note', 'id'], method => '{method}', {of_method}, ranges => '{ranges}',
                class_id => true, seed => 'a secret'{hierarchies}{more})"
         )
     }

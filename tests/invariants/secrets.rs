@@ -87,6 +87,10 @@ fn errors_hold_no_values() {
         "lake, k => 11, quasi_identifiers => ['age', 'town', 'note', 'disease', 'name'], privacy_unit => 'weight'".to_owned(),
         "(SELECT CASE WHEN age > 11 THEN 'NaN'::DOUBLE ELSE weight END AS a, town FROM lake), k => 2, quasi_identifiers => ['a', 'town']".to_owned(),
         "(SELECT CASE WHEN age < 11 THEN 'Infinity'::DOUBLE ELSE weight END AS a, town FROM lake), k => 2, quasi_identifiers => ['a', 'town']".to_owned(),
+        format!("lake, k => 20, method => 'kaim', {ROLES}"),
+        format!("lake, k => 2, l => 9, method => 'bottom_up', {ROLES}"),
+        "(SELECT nullif(age, 987654321) AS a, town FROM lake), k => 2, method => 'k_member', quasi_identifiers => ['a', 'town']".to_owned(),
+        "(SELECT nullif(age, 987654321) AS a, town FROM lake), k => 10, method => 'k_member', suppression_limit => 1, quasi_identifiers => ['a', 'town']".to_owned(),
         "(SELECT [town] AS a FROM lake), k => 2, quasi_identifiers => ['a']".to_owned(),
         "lake, k => 2, seed => 9.87654321, quasi_identifiers => ['age']".to_owned(),
     ];

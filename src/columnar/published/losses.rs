@@ -69,11 +69,29 @@ impl Originals {
     /// What generalizing these values loses, by the same hierarchy code that generalizes them.
     pub fn into_losses(self, hierarchy: Option<&ResolvedHierarchy>) -> Result<CellLosses> {
         let (domain, _) = Domain::new((&self.name, &self.data_type), &[&self.interner], hierarchy)?;
-        CellLosses::new(domain, self.missing)
+        let leaves = match hierarchy {
+            Some(ResolvedHierarchy::Labels(table)) => Some(table.leaves().len()),
+            _ => None,
+        };
+        CellLosses::new(domain, self.missing, leaves)
     }
 }
 
-/// What each cell of a published column lost, from 0 (unchanged) to 1 (nothing left).
+/// What one cell lost, from 0 (unchanged) to 1 (nothing left).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CellLoss {
+    /// NCP: the steps between its values over the steps between all.
+    pub ncp: f64,
+    /// ILoss: its values over all values. More than 0 for every cell that was generalized.
+    pub iloss: f64,
+}
+
+impl CellLoss {
+    const NONE: Self = Self { ncp: 0.0, iloss: 0.0 };
+    const ALL: Self = Self { ncp: 1.0, iloss: 1.0 };
+}
+
+/// What each cell of a published column lost.
 ///
 /// A text is read as the first of these that it can be:
 ///
@@ -98,12 +116,15 @@ pub struct CellLosses {
     line: Vec<f64>,
     /// Largest minus smallest position.
     width: f64,
+    /// How many values the column could take: leaves of its table of labels, distance of the ends and
+    /// 1 on a line, distinct values of all others.
+    values: f64,
     /// The most parts that `, ` cuts a single value into.
     parts: usize,
 }
 
 impl CellLosses {
-    fn new(domain: Domain, missing: u64) -> Result<Self> {
+    fn new(domain: Domain, missing: u64, leaves: Option<usize>) -> Result<Self> {
         let line = match domain.kind.has_ranges() {
             true => positions(&domain.values, &domain.name)?,
             false => Vec::new(),
@@ -125,7 +146,12 @@ impl CellLosses {
         let nodes = node_losses(&domain.axis.shape);
         let by_ends = losses_by_ends(&domain)?;
         let width = (largest - smallest).max(0.0);
-        Ok(Self { domain, missing, by_text, nodes, by_ends, line, width, parts })
+        let values = match leaves {
+            Some(leaves) => leaves as f64,
+            None if domain.kind.has_ranges() => width + 1.0,
+            None => domain.written.len() as f64,
+        };
+        Ok(Self { domain, missing, by_text, nodes, by_ends, line, width, values, parts })
     }
 
     /// The column's name.
@@ -150,25 +176,35 @@ impl CellLosses {
     }
 
     /// The loss of a cell by its text, `None` if it cannot be understood.
-    pub fn label(&self, label: &str) -> Option<f64> {
+    pub fn label(&self, label: &str) -> Option<CellLoss> {
         if label == TOP {
-            return Some(1.0);
+            return Some(CellLoss::ALL);
         }
         if self.find(label).is_some() {
-            return Some(0.0);
+            return Some(CellLoss::NONE);
         }
         if let Some(loss) = self.nodes.get(label) {
-            return Some(*loss);
+            return Some(self.generalized(*loss));
         }
         match self.domain.kind {
-            Kind::Text => self.set(label),
+            Kind::Text => self.set(label).map(|loss| self.generalized(loss)),
             Kind::Boolean => None,
-            _ => self.range(label).or_else(|| self.parse(&[label]).pop().flatten().map(|_| 0.0)),
+            _ => match self.range(label) {
+                Some(loss) => Some(self.generalized(loss)),
+                None => self.parse(&[label]).pop().flatten().map(|_| CellLoss::NONE),
+            },
         }
     }
 
+    /// The loss of a cell that does not show its value any more.
+    fn generalized(&self, ncp: f64) -> CellLoss {
+        // NCP counts the steps between values, ILoss the values.
+        let values = ncp * (self.values - 1.0) + 1.0;
+        CellLoss { ncp, iloss: (values / self.values.max(1.0)).min(1.0) }
+    }
+
     /// The losses of cells by their bounds, `None` for cells without.
-    pub fn bounds(&self, lower: &ArrayRef, upper: &ArrayRef) -> Result<Vec<Option<f64>>> {
+    pub fn bounds(&self, lower: &ArrayRef, upper: &ArrayRef) -> Result<Vec<Option<CellLoss>>> {
         let name = self.name();
         let (low, high) = (positions(lower, name)?, positions(upper, name)?);
         let (low_text, high_text) = (write(lower, name)?, write(upper, name)?);
@@ -177,11 +213,11 @@ impl CellLosses {
                 return None;
             }
             let ends = (low_text.value(at), high_text.value(at));
-            Some(if ends.0 == ends.1 {
-                0.0
-            } else {
-                self.node_loss(ends).unwrap_or_else(|| self.share(low[at], high[at]))
-            })
+            if ends.0 == ends.1 {
+                return Some(CellLoss::NONE);
+            }
+            let ncp = self.node_loss(ends).unwrap_or_else(|| self.share(low[at], high[at]));
+            Some(self.generalized(ncp))
         };
         Ok((0..lower.len()).map(loss).collect())
     }

@@ -5,10 +5,11 @@ mod losses;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Fields};
 
-pub use losses::{CellLosses, Originals};
+pub use losses::{CellLoss, CellLosses, Originals};
 
 use super::kind::{Kind, plain_type};
 use crate::error::{Error, Result};
+use crate::hierarchy::TOP;
 
 /// How a quasi-identifier was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -86,12 +87,23 @@ pub fn is_ordered(data_type: &DataType) -> bool {
 /// A missing cell that is published as missing loses nothing. Bounds have one NULL for both a
 /// missing cell and `*`: as many of them as the original has missing cells count as unchanged, the
 /// others as `*`. That is the least the release can have lost.
+///
+/// ILoss also counts a missing cell that is published as `*` as unchanged, because missing is the top
+/// of the hierarchy. Which of the `*` were missing is not published, but how many: as many as the
+/// original has missing cells, without those published as missing and those in suppressed rows. How
+/// many of the latter there are is not known unless no row was suppressed; as many as there can be
+/// are taken, so that the release is never said to have lost less than it did. That is exact for
+/// releases without suppressed rows, and for those in which every row with a missing cell is
+/// suppressed.
 #[derive(Debug)]
 pub struct PublishedColumn {
     losses: CellLosses,
     form: PublishedForm,
     lost: f64,
+    /// ILoss of the cells that are neither NULL nor `*`.
+    incomplete_lost: f64,
     nulls: u64,
+    stars: u64,
     /// Distinct labels that are nothing the original's values could become.
     unknown: usize,
 }
@@ -99,7 +111,7 @@ pub struct PublishedColumn {
 impl PublishedColumn {
     /// A column of which no cell was seen yet.
     pub fn new(losses: CellLosses, form: PublishedForm) -> Self {
-        Self { losses, form, lost: 0.0, nulls: 0, unknown: 0 }
+        Self { losses, form, lost: 0.0, incomplete_lost: 0.0, nulls: 0, stars: 0, unknown: 0 }
     }
 
     /// Takes in distinct published values, each with the number of its rows. Bounds come as two
@@ -118,10 +130,14 @@ impl PublishedColumn {
 
     fn add_labels(&mut self, labels: &ArrayRef, rows: &[i64]) {
         for (label, rows) in labels.as_string_view().iter().zip(rows) {
-            match label.map(|label| self.losses.label(label)) {
-                Some(Some(loss)) => self.lost += loss * *rows as f64,
-                Some(None) => self.unknown += 1,
-                None => {}
+            match label.map(|label| (label, self.losses.label(label))) {
+                Some((TOP, _)) => {
+                    self.lost += *rows as f64;
+                    self.stars += rows.unsigned_abs();
+                }
+                Some((_, Some(loss))) => self.add_loss(loss, *rows),
+                Some((_, None)) => self.unknown += 1,
+                None => self.nulls += rows.unsigned_abs(),
             }
         }
     }
@@ -129,11 +145,31 @@ impl PublishedColumn {
     fn add_bounds(&mut self, lower: &ArrayRef, upper: &ArrayRef, rows: &[i64]) -> Result<()> {
         for (loss, rows) in self.losses.bounds(lower, upper)?.into_iter().zip(rows) {
             match loss {
-                Some(loss) => self.lost += loss * *rows as f64,
-                None => self.nulls += u64::try_from(*rows).unwrap_or(0),
+                Some(loss) => self.add_loss(loss, *rows),
+                None => self.nulls += rows.unsigned_abs(),
             }
         }
         Ok(())
+    }
+
+    fn add_loss(&mut self, loss: CellLoss, rows: i64) {
+        self.lost += loss.ncp * rows as f64;
+        self.incomplete_lost += loss.iloss * rows as f64;
+    }
+
+    /// Missing cells of the original.
+    pub fn missing(&self) -> u64 {
+        self.losses.missing()
+    }
+
+    /// ILoss summed over the published cells when `suppressed` rows are not published, `None` where
+    /// the form does not tell it.
+    pub fn incomplete_lost(&self, suppressed: u64) -> Option<f64> {
+        let tops = self.stars + self.nulls;
+        let shown_missing = if self.form == PublishedForm::Labels { self.nulls } else { 0 };
+        let missing = self.missing().saturating_sub(suppressed).max(shown_missing).min(tops);
+        let told = self.form != PublishedForm::Means;
+        told.then(|| self.incomplete_lost + (tops - missing) as f64)
     }
 
     /// The loss summed over all cells, `None` where the form does not tell it.
@@ -146,7 +182,10 @@ impl PublishedColumn {
                  hierarchies it was made with, as in hierarchies => {{{name}: …}}"
             )));
         }
-        let hidden = self.nulls.saturating_sub(self.losses.missing());
+        let hidden = match self.form {
+            PublishedForm::Labels => 0,
+            _ => self.nulls.saturating_sub(self.losses.missing()),
+        };
         Ok((self.form != PublishedForm::Means).then_some(self.lost + hidden as f64))
     }
 }
@@ -217,11 +256,35 @@ mod tests {
         Ok(())
     }
 
+    /// Ages 20 and 60, so 41 values; two rows of [20-60], three of `*` and one of NULL.
+    #[test]
+    fn stars_that_were_missing_have_lost_nothing() -> Result<()> {
+        let labels: ArrayRef =
+            Arc::new(StringViewArray::from(vec![Some("[20-60]"), Some("*"), None]));
+        for (missing, suppressed, stars) in
+            [(1, 0, 3.0), (3, 0, 1.0), (4, 0, 0.0), (3, 2, 3.0), (5, 2, 1.0), (9, 0, 0.0)]
+        {
+            let mut column = PublishedColumn::new(ages(missing)?, PublishedForm::Labels);
+            column.add(&[Arc::clone(&labels)], &[2, 3, 1])?;
+            let lost = column.incomplete_lost(suppressed);
+            assert_eq!(lost, Some(2.0 + stars), "{missing} missing, {suppressed} suppressed");
+            assert_eq!(column.lost()?, Some(5.0), "NCP does not know");
+        }
+        let ends: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(20)]));
+        for (missing, suppressed, nulls) in [(0, 0, 4.0), (3, 0, 1.0), (3, 1, 2.0), (9, 0, 0.0)] {
+            let mut column = PublishedColumn::new(ages(missing)?, PublishedForm::Bounds);
+            column.add(&[Arc::clone(&ends), Arc::clone(&ends)], &[4, 2])?;
+            assert_eq!(column.incomplete_lost(suppressed), Some(nulls), "{missing}");
+        }
+        Ok(())
+    }
+
     #[test]
     fn means_tell_nothing() -> Result<()> {
         let mut column = PublishedColumn::new(ages(0)?, PublishedForm::Means);
         column.add(&[], &[])?;
         assert_eq!(column.lost()?, None);
+        assert_eq!(column.incomplete_lost(0), None);
         Ok(())
     }
 }

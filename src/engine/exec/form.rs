@@ -173,6 +173,13 @@ impl Former<'_> {
                  suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
             );
         }
+        let (kept, k) = (rows - dropped, self.spec.k);
+        if dropped > 0 && kept < k as usize {
+            return exec_err!(
+                "{kept} of {rows} rows miss no quasi-identifier and cannot form a class of k = {k}: \
+                 lower k, or use method 'kaim', which keeps the others"
+            );
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use datafusion::common::{Column, Result, exec_datafusion_err, plan_err};
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::{
-    Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, case, cast, lit,
+    Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, case, cast, lit, when,
 };
 
 use crate::columnar::{grouped_type, is_bounds};
@@ -20,12 +20,13 @@ pub(super) struct Set {
     pub(super) keys: Vec<usize>,
 }
 
-/// Grouping sets tell keys apart by one bit each.
-const MAX_KEYS: usize = 64;
+/// Grouping sets tell keys apart by one bit each of 64, and DataFusion shifts by their number: by 64 is
+/// an overflow.
+const MAX_KEYS: usize = 63;
 
 /// Counts the rows of every group of every set, reading the input once. Columns of the result:
 ///
-/// | phase | key 0 | … | set | sensitive or class keys … | rows |
+/// | phase | key 0 | … | set | sensitive or class keys … | rows that miss a key, if wanted | rows |
 ///
 /// A key that is not in its row's set is NULL there. The set's number stands before the key
 /// `set_before`, so that sorting by the leading columns brings the groups of a class together. All
@@ -35,6 +36,7 @@ pub(super) fn grouped(
     prefix: &str,
     (keys, set_before): (Vec<Expr>, usize),
     sets: &[Set],
+    counts_incomplete: bool,
 ) -> Result<LogicalPlan> {
     if keys.len() > MAX_KEYS {
         return plan_err!(
@@ -44,12 +46,17 @@ pub(super) fn grouped(
         );
     }
     let name = |key: usize| format!("__{prefix}_{key}");
-    let rows = format!("__{prefix}_rows");
+    let (rows, incomplete) = (format!("__{prefix}_rows"), format!("__{prefix}_incomplete"));
     let columns: Vec<Expr> =
         (0..keys.len()).map(|key| Expr::Column(Column::from_name(name(key)))).collect();
     let aliased = keys.into_iter().enumerate().map(|(key, expr)| expr.alias(name(key)));
     let projected = LogicalPlanBuilder::from(input).project(aliased)?;
-    let aggregates = vec![count(lit(1i64)).alias(rows.clone())];
+    let mut aggregates = vec![count(lit(1i64)).alias(rows.clone())];
+    let any_missing = columns.iter().cloned().map(Expr::is_null).reduce(Expr::or);
+    if let Some(any_missing) = any_missing.filter(|_| counts_incomplete) {
+        let counted = when(any_missing, lit(1i64)).end()?;
+        aggregates.insert(0, count(counted).alias(incomplete.clone()));
+    }
     let of_set = |set: &Set| set.keys.iter().map(|key| columns[*key].clone()).collect();
     let (plan, phase, number) = match sets {
         // A single grouping set would still be made like several.
@@ -64,7 +71,8 @@ pub(super) fn grouped(
     let mut output = vec![phase.alias(format!("__{prefix}_phase"))];
     output.extend(columns);
     output.insert(1 + set_before, number.alias(format!("__{prefix}_set")));
-    output.push(Expr::Column(Column::from_name(rows)));
+    let counts = counts_incomplete.then_some(incomplete).into_iter().chain([rows]);
+    output.extend(counts.map(|count| Expr::Column(Column::from_name(count))));
     plan.project(output)?.build()
 }
 
@@ -123,6 +131,14 @@ pub(super) struct Groups {
 }
 
 impl Groups {
+    /// Rows of the groups of one set that miss a key, where those are counted.
+    pub(super) fn incomplete_rows(batch: &RecordBatch, set_column: usize, set: u32) -> Result<u64> {
+        let counts = Self::of_set(batch, set_column, set, [batch.num_columns() - 2])?;
+        let rows = |counts: &ArrayRef| counts.as_primitive::<Int64Type>().values().to_vec();
+        let rows: i64 = counts.columns.iter().flat_map(rows).sum();
+        Ok(rows.unsigned_abs())
+    }
+
     /// Picks the groups of one set. Columns are given by their positions in the batch.
     pub(super) fn of_set(
         batch: &RecordBatch,

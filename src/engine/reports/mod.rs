@@ -12,7 +12,7 @@
 //! | --- | --- | --- |
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
-//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp` | `ncp` |
+//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` | `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` |
 //!
 //! What is not obvious about them:
 //!
@@ -21,9 +21,15 @@
 //! - A missing sensitive value is one more value, in order before all others.
 //! - A row that publishes nothing but `*` in the columns of a constraint could be anyone: it is
 //!   counted as suppressed and does not violate the constraint.
-//! - Means do not tell what they lost: their `ncp` and the total are NULL.
+//! - Means do not tell what they lost: their `ncp` and `iloss` and the totals are NULL.
 //! - Bounds have one NULL for a missing cell and for `*`: as many as the original has missing cells
 //!   count as unchanged. `ncp` is then the least the release can have lost.
+//! - `iloss` counts values where `ncp` counts the steps between them, and takes a missing cell for the
+//!   top of its hierarchy: published as `*` it has lost nothing. How many `*` were missing follows
+//!   from the counts where no row was suppressed, or every row with a missing cell. Otherwise the most
+//!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost.
+//! - `vmr` and `rmr` are of the original: the share of its cells that are missing, of its rows that
+//!   miss one. Both are the same for a single column.
 //!
 //! 1. [`sql`] reads the arguments, [`plan`] checks them and makes the grouped inputs;
 //! 2. [`node`] is the logical plan, [`exec`] the operator;

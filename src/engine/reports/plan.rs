@@ -61,7 +61,7 @@ pub(super) fn plan_privacy(options: &Options, published: LogicalPlan) -> Result<
         targets,
     };
     let sets = privacy_sets(class_keys, spec.sensitive.len());
-    let input = grouped(published, "published", (keys, class_keys), &sets)?;
+    let input = grouped(published, "published", (keys, class_keys), &sets, false)?;
     report(Report::Privacy(spec), vec![input])
 }
 
@@ -113,7 +113,7 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
     };
     let sets: Vec<Set> = spec.sets.iter().map(of_set).collect();
     let set_before = keys.len();
-    let input = grouped(published, "published", (keys, set_before), &sets)?;
+    let input = grouped(published, "published", (keys, set_before), &sets, false)?;
     report(Report::Constraints(spec), vec![input])
 }
 
@@ -157,7 +157,7 @@ pub(super) fn plan_utility(
     report(Report::Utility(spec), inputs)
 }
 
-/// The distinct values of every quasi-identifier.
+/// The distinct values of every quasi-identifier, and how many rows miss one.
 fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPlan> {
     let schema = original.schema();
     let key = |column: &Column| {
@@ -167,7 +167,7 @@ fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPl
     let keys: Vec<Expr> = columns.iter().map(key).collect::<Result<_>>()?;
     let sets: Vec<Set> = (0..keys.len()).map(|key| Set { phase: 0, keys: vec![key] }).collect();
     let set_before = keys.len();
-    grouped(original, "original", (keys, set_before), &sets)
+    grouped(original, "original", (keys, set_before), &sets, true)
 }
 
 /// The classes, and the distinct published values of every quasi-identifier.
@@ -217,7 +217,7 @@ fn published_input(
             sets.push(Set { phase: 0, keys });
         }
     }
-    grouped(published, "published", (keys, class_keys), &sets)
+    grouped(published, "published", (keys, class_keys), &sets, false)
 }
 
 fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {

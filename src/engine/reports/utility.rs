@@ -14,7 +14,7 @@ use super::grouping::Groups;
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::execution_error;
 use crate::engine::hierarchies::resolve;
-use crate::measure::{Measure, Utility};
+use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.
 pub(super) struct Tables<'a> {
@@ -31,7 +31,8 @@ pub(super) async fn measure(
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
     let hierarchies = resolve(&spec.quasi_identifiers, tables.hierarchies, context).await?;
-    let originals = read_originals(spec, tables.original, context, memory).await?;
+    let (originals, incomplete_rows) =
+        read_originals(spec, tables.original, context, memory).await?;
     let rows_original = originals.first().map_or(0, Originals::rows);
     let mut columns = Vec::with_capacity(originals.len());
     for ((originals, hierarchy), published) in
@@ -52,23 +53,26 @@ pub(super) async fn measure(
     while let Some(batch) = batches.next().await {
         meter.add(&batch?)?;
     }
-    meter.finish(rows_original)
+    meter.finish(rows_original, incomplete_rows)
 }
 
+/// The distinct values of every quasi-identifier, and how many rows miss one.
 async fn read_originals(
     spec: &UtilitySpec,
     original: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
-) -> Result<Vec<Originals>> {
+) -> Result<(Vec<Originals>, u64)> {
     let schema = original.schema();
     let mut originals: Vec<Originals> = (spec.quasi_identifiers.iter().enumerate())
         .map(|(key, qi)| Originals::new(&qi.column.name, schema.field(1 + key).data_type()))
         .collect();
     let set_column = 1 + originals.len();
+    let mut incomplete_rows = 0;
     let mut batches = original.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         let batch = batch?;
+        incomplete_rows += Groups::incomplete_rows(&batch, set_column, 0)?;
         for (key, originals) in originals.iter_mut().enumerate() {
             let groups = Groups::of_set(&batch, set_column, key as u32, [1 + key])?;
             for values in &groups.columns {
@@ -77,7 +81,7 @@ async fn read_originals(
         }
         memory.try_resize(originals.iter().map(Originals::memory).sum())?;
     }
-    Ok(originals)
+    Ok((originals, incomplete_rows))
 }
 
 /// Takes in the published groups: classes, which are set 0, and the values of every column.
@@ -135,7 +139,7 @@ impl Meter<'_> {
         }
     }
 
-    fn finish(mut self, rows_original: u64) -> Result<Vec<Measure>> {
+    fn finish(mut self, rows_original: u64, incomplete_rows: u64) -> Result<Vec<Measure>> {
         self.close_class();
         let rows = self.utility.rows();
         if rows > rows_original {
@@ -146,6 +150,14 @@ impl Meter<'_> {
         }
         let lost =
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
-        Ok(self.utility.measures(&lost.map_err(execution_error)?))
+        let mut measures = self.utility.measures(&lost.map_err(execution_error)?);
+        let suppressed = rows_original - rows;
+        let incomplete = |column: &PublishedColumn| {
+            let lost = column.incomplete_lost(suppressed).map(|lost| lost + suppressed as f64);
+            (lost, column.missing())
+        };
+        let incomplete: Vec<_> = self.columns.iter().map(incomplete).collect();
+        measures.extend(incomplete_measures(rows_original, incomplete_rows, &incomplete));
+        Ok(measures)
     }
 }
