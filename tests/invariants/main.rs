@@ -11,6 +11,7 @@ mod people;
 mod promises;
 mod release;
 mod secrets;
+mod two_tables;
 
 /// Runs a future to its end; generated cases are not asynchronous themselves.
 fn wait<T>(future: impl Future<Output = T>) -> T {

@@ -13,10 +13,12 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::covers::Cell;
 use crate::people::{Person, QUASI_IDENTIFIERS};
 
-pub const METHODS: [&str; 6] =
-    ["rounded", "mondrian", "mondrian_relaxed", "kaim", "k_member", "bottom_up"];
-/// Methods that group by distance: they cut nothing, so there is nothing to choose for a split.
+pub const METHODS: [&str; 7] =
+    ["rounded", "mondrian", "mondrian_relaxed", "top_down", "kaim", "k_member", "bottom_up"];
+/// Methods that group by distance.
 pub const CLUSTERINGS: [&str; 3] = ["kaim", "k_member", "bottom_up"];
+/// Methods that take a split.
+const CUTTING: [&str; 3] = ["rounded", "mondrian", "mondrian_relaxed"];
 pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 
@@ -49,7 +51,7 @@ impl Request {
     pub fn all(k: usize, hierarchies: bool) -> Vec<Self> {
         let mut all = Vec::new();
         for method in METHODS {
-            let splits = if CLUSTERINGS.contains(&method) { &SPLITS[..1] } else { &SPLITS[..] };
+            let splits = if CUTTING.contains(&method) { &SPLITS[..] } else { &SPLITS[..1] };
             for split in splits {
                 for ranges in RANGES {
                     all.push(Self { method, split, ranges, hierarchies, ..Self::new(k) });
@@ -71,7 +73,7 @@ impl Request {
         let Self { k, method, split, ranges, more, .. } = self;
         let of_method = match *method {
             "k_member" => "suppression_limit => 1".to_owned(),
-            clustering if CLUSTERINGS.contains(&clustering) => "suppression_limit => 0".to_owned(),
+            uncut if !CUTTING.contains(&uncut) => "suppression_limit => 0".to_owned(),
             _ => format!("split => '{split}'"),
         };
         format!(
