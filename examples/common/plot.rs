@@ -61,7 +61,8 @@ impl LinePlot {
     pub fn to_svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Axis::over_x(points().map(|point| point.0).collect());
-        let y = Axis::over_y(&points().map(|point| point.1).collect::<Vec<_>>(), self.y_start);
+        let heights: Vec<f64> = points().map(|point| point.1).collect();
+        let y = Axis::over_y(&heights, self.y_start);
         let mut marks = Vec::new();
         for tick in &x.ticks {
             let (at, middle) = (x.place(*tick, LEFT, RIGHT), BOTTOM + 19.0);

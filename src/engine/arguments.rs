@@ -23,7 +23,7 @@ pub(super) struct Arguments {
 /// Texts with whole numbers, or something else.
 pub(super) enum Listing {
     Numbers(Vec<(String, i64)>),
-    Other(SqlExpr),
+    Other(Box<SqlExpr>),
 }
 
 impl Arguments {
@@ -169,7 +169,7 @@ impl Arguments {
     ) -> Result<Option<Listing>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let Some(entries) = named_entries(value.clone(), &as_written) else {
-            return Ok(Some(Listing::Other(value)));
+            return Ok(Some(Listing::Other(Box::new(value))));
         };
         let wrong = || {
             self.wrong(

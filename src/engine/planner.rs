@@ -162,14 +162,16 @@ impl AnonymizeRelationPlanner {
         Ok(match arguments.listed_numbers("sensitivity", context)? {
             None => None,
             Some(Listing::Numbers(listed)) => Some(Sensitivity::Listed(listed)),
-            Some(Listing::Other(SqlExpr::Value(_) | SqlExpr::Array(_))) => {
+            Some(Listing::Other(other))
+                if matches!(other.as_ref(), SqlExpr::Value(_) | SqlExpr::Array(_)) =>
+            {
                 return plan_err!(
                     "{function}: option 'sensitivity' must be values with levels, as in {{HIV: 1, Flu: 4}}, \
                      or a table of values and levels"
                 );
             }
             Some(Listing::Other(relation)) => {
-                let plan = self.relation(function, relation, context).map_err(|error| match error {
+                let plan = self.relation(function, *relation, context).map_err(|error| match error {
                     DataFusionError::Plan(message) => plan_datafusion_err!(
                         "{function}: option 'sensitivity': {message}; write values with levels, as in \
                          {{HIV: 1, Flu: 4}}, or name a table of values and levels"
