@@ -1,6 +1,6 @@
 //! Rows that publish the same, brought together.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use rayon::prelude::*;
 
@@ -95,17 +95,34 @@ impl<'a> Tuples<'a> {
     /// The tuples that some row publishes, in order, and how many rows do.
     fn in_order(&self) -> (Vec<u32>, Vec<u32>) {
         let ranks: Vec<Vec<u32>> = self.trees.par_iter().map(|tree| depth_first(tree)).collect();
-        let mut order: Vec<u32> =
-            (0..self.rows.len() as u32).filter(|tuple| self.rows[*tuple as usize] > 0).collect();
-        order.par_sort_unstable_by(|a, b| {
-            let by_column = self.nodes.iter().zip(&ranks).map(|(nodes, ranks)| {
-                let rank = |tuple: &u32| ranks[nodes[*tuple as usize] as usize];
-                rank(a).cmp(&rank(b))
-            });
-            by_column.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+        let rank =
+            |column: usize, tuple: u32| ranks[column][self.nodes[column][tuple as usize] as usize];
+        // The first columns, as many as fit, are compared as one number.
+        let widths = self.key_widths();
+        let key = |tuple: u32| {
+            let widths = widths.iter().enumerate();
+            widths.fold(0u64, |key, (at, width)| key << width | u64::from(rank(at, tuple)))
+        };
+        let published = (0..self.rows.len() as u32).into_par_iter();
+        let published = published.filter(|tuple| self.rows[*tuple as usize] > 0);
+        let mut order: Vec<(u64, u32)> = published.map(|tuple| (key(tuple), tuple)).collect();
+        order.par_sort_unstable_by(|(key_a, a), (key_b, b)| {
+            let mut others =
+                (widths.len()..self.nodes.len()).map(|c| rank(c, *a).cmp(&rank(c, *b)));
+            key_a.cmp(key_b).then_with(|| others.find(|o| o.is_ne()).unwrap_or(Ordering::Equal))
         });
-        let sizes = order.iter().map(|tuple| self.rows[*tuple as usize]).collect();
-        (order, sizes)
+        order.into_iter().map(|(_, tuple)| (tuple, self.rows[tuple as usize])).unzip()
+    }
+
+    /// Bits of the first columns, of as many as a key holds.
+    fn key_widths(&self) -> Vec<u32> {
+        let mut free = u64::BITS;
+        let widths = self.trees.iter().map_while(|tree| {
+            let width = u32::BITS - tree.nodes().leading_zeros();
+            free = free.checked_sub(width)?;
+            Some(width)
+        });
+        widths.collect()
     }
 }
 

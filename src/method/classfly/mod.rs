@@ -206,7 +206,7 @@ pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Resul
 pub fn row_bytes(columns: usize, constraints: &[Constraint]) -> usize {
     // A number, a key while numbering, and a place among the group's rows.
     const GROUPING: usize = 4 + 8 + 4;
-    4 * columns + 12 + GROUPING * constraints.len()
+    4 * columns + 24 + GROUPING * constraints.len()
 }
 
 /// How a part was solved.

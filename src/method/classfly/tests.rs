@@ -296,6 +296,26 @@ fn projections_on_many_columns_are_grouped_and_checked() {
     assert!(check_constraints(&rows, &job, &broken).is_err());
 }
 
+// 32 of these columns fill a key of 64 bits; the rows differ in later ones.
+#[test]
+fn classes_of_many_columns_are_in_the_order_of_all_of_them() {
+    let trees: Vec<Tree> = (0..40).map(|_| tree(&Levels::default(), 2)).collect();
+    let codes: Vec<[u32; 40]> = (0..256u32)
+        .map(|row| std::array::from_fn(|at| if at < 33 { 0 } else { (37 * row) >> (at - 33) & 1 }))
+        .collect();
+    let all = [constraint(&(0..40).collect::<Vec<_>>(), 2)];
+    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let mut rows = RowTable::from_codes(&codes).unwrap();
+    let trees: Vec<&Tree> = trees.iter().collect();
+    let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
+    let published = into_classes(recoding, &mut rows, &job, false).unwrap();
+    let tuple = |class: usize| published.nodes.iter().map(|nodes| nodes[class]).collect::<Vec<_>>();
+    let tuples: Vec<Vec<u32>> = (0..published.classes.len()).map(tuple).collect();
+    assert_eq!(tuples.len(), 128);
+    assert!(tuples.is_sorted());
+    assert!((0..128).all(|class| published.classes.range(class).len() == 2));
+}
+
 #[test]
 fn every_broken_promise_is_found() {
     use figure_1::*;
