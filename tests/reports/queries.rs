@@ -58,7 +58,7 @@ async fn mistakes_are_named_with_a_way_out() {
     run(&context, PATIENTS).await;
     let cases = [
         ("privacy_report()", "privacy_report takes one input"),
-        ("privacy_report(published, published, k => 2)", "privacy_report takes one input"),
+        ("privacy_report(published, published, k => 2)", "the input has no column 'class_id'"),
         ("privacy_report(published, k => 2)", "option 'quasi_identifiers' is missing"),
         ("privacy_report(nowhere, quasi_identifiers => ['age'])", "there is no table"),
         (

@@ -157,6 +157,7 @@ async fn utility_is_that_computed_by_hand() -> Result<()> {
         "ncp",
         "ncp",
         "ncp",
+        "reconstruction_distance",
         "iloss",
         "iloss",
         "iloss",
@@ -182,6 +183,9 @@ async fn utility_is_that_computed_by_hand() -> Result<()> {
     plain.check("ncp", Some("job"), job);
     plain.check("ncp", None, (age + job) / 2.0);
 
+    // Boxes of 21 ages by 2 jobs and of 11 ages by 3 jobs; the suppressed row is nowhere.
+    let distance = 3.0 * (1.0 - 1.0 / 42.0) + 2.0 * (1.0 - 1.0 / 33.0) + 1.0;
+    plain.check("reconstruction_distance", None, distance / 6.0);
     // 51 ages and 3 jobs; the suppressed row loses both.
     let (age_loss, job_loss) = (3.0 * 21.0 / 51.0 + 2.0 * 11.0 / 51.0 + 1.0, 3.0 * 2.0 / 3.0 + 3.0);
     plain.check("iloss", Some("age"), age_loss);
