@@ -146,7 +146,7 @@ async fn measures(context: &SessionContext, sql: &str) -> Result<Found> {
 
 async fn on_census(context: &SessionContext, directory: &Path) -> Result<()> {
     let mut found = Vec::new();
-    for missing in [0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3] {
+    for missing in [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3] {
         let names: Vec<&str> = CENSUS.iter().map(|(name, _)| *name).collect();
         let table = format!(
             "CREATE OR REPLACE TABLE census AS SELECT {} FROM sample_census(rows => 20000, seed => 7, missing => {missing})",
@@ -181,9 +181,11 @@ fn by_missing(title: &str, found: &[[Found; 2]]) {
 }
 
 fn plot_by_missing(title: &str, found: &[[Found; 2]], file: &Path) -> Result<()> {
+    // Rounded, so that the axis has short labels.
+    let percent = |share: f64| (1000.0 * share).round() / 10.0;
     let line = |name: &str, value: &dyn Fn(&[Found; 2]) -> f64| Series {
         name: name.to_owned(),
-        points: found.iter().map(|both| (100.0 * both[0].vmr, value(both))).collect(),
+        points: found.iter().map(|both| (percent(both[0].vmr), value(both))).collect(),
     };
     let plot = LinePlot {
         title: title.to_owned(),

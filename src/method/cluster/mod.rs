@@ -93,8 +93,10 @@ pub struct Options<'a> {
 }
 
 impl Clustering {
-    /// A good `block_rows`. Blocks add loss (7 % in blocks of half the rows of census data), so they
-    /// are as large as the time allows; `bottom_up` compares all groups and takes longer for a block.
+    /// A good `block_rows`: as large as the time allows, because blocks add loss to `k_member` (5 % in
+    /// halves of the Adult census, 10 % in blocks of 2 048 rows). `kaim` gains from small ones there (3 %
+    /// more in halves, 17 % less in blocks of 2 048): the cuts follow the loss and its distance does not.
+    /// `bottom_up` compares all groups and takes longer for a block.
     pub fn default_block_rows(self) -> usize {
         match self {
             Self::Kaim(_) | Self::KMember => 65_536,
