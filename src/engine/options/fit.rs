@@ -1,0 +1,92 @@
+//! Which options go with which method.
+
+use super::Options;
+use crate::columnar::Ranges;
+use crate::engine::spec::{Approach, Method};
+use crate::error::{Error, Result};
+
+impl Options {
+    /// What a method cannot honour is an error, never dropped.
+    pub(super) fn check_fit(&self, method: Method, ranges: Ranges) -> Result<()> {
+        let approach = method.approach();
+        let freezes = approach.has_constraints();
+        let two_tables = approach == Approach::TwoTables;
+        let cuts = matches!(approach, Approach::Partition(_));
+        let clusters = matches!(approach, Approach::Cluster(_));
+        let clustering = "use 'kaim', 'k_member' or 'bottom_up'";
+        let given = |option: &'static str, given: bool| given.then(|| format!("option '{option}'"));
+        let constrained = "use 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
+                           'datafly'";
+        let by_group =
+            "its groups differ from constraint to constraint; use 'rounded' or 'mondrian'";
+        let only_alpha = "it keeps k and alpha; use 'rounded' or 'top_down'";
+        let one_table = "it publishes one table; use 'alpha_k'";
+        let exact = "it publishes quasi-identifiers as they are; leave it out";
+        let rules = [
+            (!freezes, given("constraints", !self.constraints.is_empty()), constrained),
+            (!freezes, given("suppress", self.suppress.is_some()), constrained),
+            (freezes, given("l", self.l.is_some()), by_group),
+            (freezes, given("entropy_l", self.entropy_l.is_some()), by_group),
+            (freezes, given("t", self.t.is_some()), by_group),
+            (freezes, given("alpha", !self.alpha.is_empty()), by_group),
+            (two_tables, given("l", self.l.is_some()), only_alpha),
+            (two_tables, given("entropy_l", self.entropy_l.is_some()), only_alpha),
+            (two_tables, given("t", self.t.is_some()), only_alpha),
+            (
+                freezes || two_tables,
+                given("privacy_unit", self.privacy_unit.is_some()),
+                "it counts rows; use 'rounded' or 'mondrian', or aggregate to a row per person",
+            ),
+            (!cuts, given("split", self.split.is_some()), "it cuts no groups; leave it out"),
+            (
+                freezes,
+                (ranges == Ranges::Mean).then(|| "ranges => 'mean'".to_owned()),
+                "rows of one published value are not one class, and a mean could be a single row's \
+                 value; use 'label' or 'bounds'",
+            ),
+            (!clusters, given("weights", !self.weights.is_empty()), clustering),
+            (!clusters, given("block_rows", self.block_rows.is_some()), clustering),
+            (
+                method == Method::KMember,
+                given("t", self.t.is_some()),
+                "dropping the rows with missing values changes the distribution that t compares \
+                 with; use 'kaim', 'bottom_up' or 'rounded'",
+            ),
+            (two_tables, given("ranges", self.ranges.is_some()), exact),
+            (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
+            (!two_tables, given("publish", self.publish.is_some()), one_table),
+        ];
+        let broken = rules
+            .into_iter()
+            .find_map(|(unfit, option, instead)| Some((option.filter(|_| unfit)?, instead)));
+        if let Some((option, instead)) = broken {
+            return Err(Error::invalid(format!(
+                "{option} does not go with method '{method}': {instead}"
+            )));
+        }
+        if two_tables { self.check_two_tables() } else { Ok(()) }
+    }
+
+    fn check_two_tables(&self) -> Result<()> {
+        if self.alpha.is_empty() {
+            return Err(Error::invalid(
+                "method 'alpha_k' needs option 'alpha', the largest share of one sensitive value in a \
+                 class: write alpha => 0.5, or one share per level and sensitivity => {…}",
+            ));
+        }
+        if self.sensitive.len() != 1 {
+            return Err(Error::invalid(format!(
+                "method 'alpha_k' protects one sensitive column and {} are listed: write sensitive => \
+                 ['…']",
+                self.sensitive.len()
+            )));
+        }
+        if self.publish.is_none() {
+            return Err(Error::invalid(
+                "method 'alpha_k' publishes two tables: write publish => 'quasi_identifiers' for one \
+                 and publish => 'sensitive' for the other",
+            ));
+        }
+        Ok(())
+    }
+}
