@@ -9,13 +9,13 @@ use datafusion::prelude::DataFrame;
 
 use super::config::AnonymizeConfig;
 use super::logical::{AnonymizeNode, hierarchy_input};
-use super::options::{Hierarchy, Options};
+use super::options::{Hierarchy, Options, Sensitivity};
 use super::planning_error;
 use super::session::SessionSeed;
-use super::spec::{Method, Models, Suppress};
+use super::spec::{Method, Models, Publish, Suppress};
 use crate::columnar::Ranges;
 use crate::method::partition::Split;
-use crate::model::Seed;
+use crate::model::{AlphaScope, Seed};
 
 /// Builds the same plan as the SQL function. The session must know the functions
 /// ([`register_all`](super::register_all)).
@@ -153,6 +153,54 @@ impl Anonymize {
     /// The most rows that a clustering looks at together; larger tables are cut into blocks first.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.options.block_rows = Some(i64::try_from(rows).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The largest share of a class that a sensitive value may hold, by its level of sensitivity:
+    /// one share for each level from 1, the most sensitive, or one for all.
+    ///
+    /// ```
+    /// # use datafusion::prelude::*;
+    /// # use datafusion_anonymize::engine::{Anonymize, Method, Publish, Sensitivity};
+    /// # use datafusion_anonymize::model::AlphaScope;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// # let context = SessionContext::new();
+    /// # datafusion_anonymize::register_all(&context)?;
+    /// let visits = context.sql("SELECT * FROM (VALUES (30, 'HIV'), (34, 'Flu'), (51, 'Cold'), (62, 'Flu'))
+    ///     AS t(age, disease)").await?;
+    /// let levels = [("HIV", 1), ("Flu", 2), ("Cold", 2)];
+    /// let release = Anonymize::new(2)
+    ///     .quasi_identifiers(["age"])
+    ///     .sensitive(["disease"])
+    ///     .method(Method::AlphaK)
+    ///     .graded([0.25, 0.5], Sensitivity::listed(levels), AlphaScope::Value)
+    ///     .publish(Publish::Sensitive)
+    ///     .apply(visits)?;
+    /// // The one HIV row needs three others.
+    /// assert_eq!(release.aggregate(vec![col("class_id")], vec![])?.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn graded(
+        mut self,
+        alphas: impl IntoIterator<Item = f64>,
+        sensitivity: Sensitivity,
+        scope: AlphaScope,
+    ) -> Self {
+        let scope = match scope {
+            AlphaScope::Value => "value",
+            AlphaScope::Level => "level",
+        };
+        self.options.alpha = alphas.into_iter().collect();
+        self.options.sensitivity = Some(sensitivity);
+        self.options.alpha_scope = Some(scope.to_owned());
+        self
+    }
+
+    /// Which of two tables is wanted, for [`Method::AlphaK`]. [`super::write_two_tables`] writes both.
+    pub fn publish(mut self, publish: Publish) -> Self {
+        self.options.publish = Some(publish.to_string());
         self
     }
 

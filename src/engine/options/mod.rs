@@ -70,6 +70,13 @@ pub enum Sensitivity {
     Table(Box<LogicalPlan>),
 }
 
+impl Sensitivity {
+    /// Values with their levels: `Sensitivity::listed([("HIV", 1), ("Flu", 4)])`.
+    pub fn listed<T: Into<String>>(levels: impl IntoIterator<Item = (T, i64)>) -> Self {
+        Self::Listed(levels.into_iter().map(|(value, level)| (value.into(), level)).collect())
+    }
+}
+
 /// What is listed are values of the data.
 impl std::fmt::Debug for Sensitivity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
