@@ -33,14 +33,14 @@
 //!
 //! **Cost.** Comparing every free row with every group would be O(n²·d). Equal tuples are collapsed
 //! and the rest stand in a trie that is left early wherever the distance is already too large, which
-//! is exact: on 48 842 rows of eight quasi-identifiers at k = 5 one core needs a tenth of a second
-//! for `kaim`, two tenths for `k_member`. `bottom_up` compares all groups. Tables above `block_rows`
+//! is exact: 48 842 rows of eight quasi-identifiers at k = 5 take about a quarter of a second in both
+//! (bench `clustering`). `bottom_up` compares all groups. Tables above `block_rows`
 //! are first cut into blocks by the rounded partition, and the blocks are clustered in parallel with
 //! the figures (domains, entropies) of the whole table.
 //!
 //! **Departures.** None in the constant c, −p·ln p of the value, which the paper leaves free; half the
-//! column's entropy can be chosen instead ([`Scale`]) and gives the same worked table. The paper draws the rows left at random; they are placed
-//! in canonical order. Equally near tuples are taken in the order of the search, which depends on
+//! column's entropy can be chosen instead ([`Scale`]) and gives the same worked table. The paper draws
+//! the rows left at random; they are placed in canonical order. Equally near tuples are taken in the order of the search, which depends on
 //! codes and center only. Models beside k are an addition.
 //!
 //! **Source.** Gong, Yang and Luo, "Data anonymization approach for incomplete microdata", Journal of
@@ -93,13 +93,15 @@ pub struct Options<'a> {
 }
 
 impl Clustering {
-    /// A good `block_rows`: as large as the time allows, because blocks add loss to `k_member` (5 % in
-    /// halves of the Adult census, 10 % in blocks of 2 048 rows). `kaim` gains from small ones there (3 %
-    /// more in halves, 17 % less in blocks of 2 048): the cuts follow the loss and its distance does not.
-    /// `bottom_up` compares all groups and takes longer for a block.
+    /// A good `block_rows`, as measured on 48 842 rows of the Adult census and of `sample_census` (bench
+    /// `clustering`). For `k_member` it is as large as the time allows, because blocks add loss (3 to 5 %
+    /// in halves, 4 to 9 % in blocks of 4 096 rows). `kaim` gains from small ones (14 and 17 % less loss in
+    /// blocks of 4 096): the cuts follow the loss and its distance does not. `bottom_up` compares all
+    /// groups and takes longer for a block.
     pub fn default_block_rows(self) -> usize {
         match self {
-            Self::Kaim(_) | Self::KMember => 65_536,
+            Self::Kaim(_) => 4_096,
+            Self::KMember => 65_536,
             Self::BottomUp => 16_384,
         }
     }
