@@ -97,12 +97,11 @@ impl Clustering {
     /// `clustering`). For `k_member` it is as large as the time allows, because blocks add loss (3 to 5 %
     /// in halves, 4 to 9 % in blocks of 4 096 rows). `kaim` gains from small ones (14 and 17 % less loss in
     /// blocks of 4 096): the cuts follow the loss and its distance does not. `bottom_up` compares all
-    /// groups and takes longer for a block.
+    /// groups of a block, and blocks of 4 096 cost it 1.5 % (measured on `sample_census`).
     pub fn default_block_rows(self) -> usize {
         match self {
-            Self::Kaim(_) => 4_096,
+            Self::Kaim(_) | Self::BottomUp => 4_096,
             Self::KMember => 65_536,
-            Self::BottomUp => 16_384,
         }
     }
 }
