@@ -7,7 +7,7 @@ use arrow::array::{
     StructArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, interleave, rank};
+use arrow::compute::{cast, interleave};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -57,8 +57,7 @@ pub(super) struct QiPublisher {
 #[derive(Debug)]
 enum Form {
     Labels,
-    /// Bounds, with the rank of every value where codes do not number values in their order.
-    Bounds(Vec<u32>),
+    Bounds,
     /// Means of floating-point values.
     FloatMeans(Vec<f64>),
     /// Means of exact values, to be divided by the decimal's unit.
@@ -89,12 +88,7 @@ impl QiPublisher {
     pub(super) fn new(domain: &Domain, ranges: Ranges) -> Result<Self> {
         let name = &domain.name;
         let form = match (ranges, domain.kind) {
-            (Ranges::Bounds, kind) if kind.has_ranges() => match &domain.axis.shape {
-                Shape::Tree(_) => {
-                    Form::Bounds(rank(&domain.values, None).map_err(kernel_failed(name))?)
-                }
-                _ => Form::Bounds(Vec::new()),
-            },
+            (Ranges::Bounds, kind) if kind.has_ranges() => Form::Bounds,
             (Ranges::Mean, Kind::Float) => Form::FloatMeans(positions(&domain.values, name)?),
             (Ranges::Mean, Kind::Integer) => {
                 let scale = match domain.values.data_type() {
@@ -124,7 +118,7 @@ impl QiPublisher {
         let covering = |cells: ClassCells<'a>| Shown::covering(domain, &cells);
         match &self.form {
             Form::Labels => labels(domain, classes.map(covering)),
-            Form::Bounds(ranks) => bounds(domain, ranks, classes.map(covering)),
+            Form::Bounds => bounds(domain, classes.map(covering)),
             Form::FloatMeans(values) => Ok(float_means(domain, values, classes)),
             Form::ExactMeans(values, unit) => Ok(exact_means(domain, values, *unit, classes)),
             Form::InstantMeans(values) => instant_means(domain, values, classes),
@@ -139,7 +133,7 @@ impl QiPublisher {
         let shown = nodes.iter().map(|node| Shown::node(domain, tree, *node));
         match &self.form {
             Form::Labels => labels(domain, shown),
-            Form::Bounds(ranks) => bounds(domain, ranks, shown),
+            Form::Bounds => bounds(domain, shown),
             // The rows of a node are not one class: their mean could be a single row's value.
             Form::FloatMeans(_) | Form::ExactMeans(..) | Form::InstantMeans(_) => {
                 Err(Error::bug("means of nodes are not published"))
@@ -258,16 +252,10 @@ impl Dictionary {
     }
 }
 
-/// Bounds come from the values themselves or, for aligned intervals, from the interval's ends.
-fn bounds<'a>(
-    domain: &'a Domain,
-    ranks: &[u32],
-    classes: impl Iterator<Item = Shown<'a>>,
-) -> Result<ArrayRef> {
-    let mut ends: Vec<String> = Vec::new();
-    // For each end, the outermost value on its side: an interval may reach beyond the type.
-    let mut values_at_ends: Vec<usize> = Vec::new();
-    let mut outermost = Outermost::new(domain, ranks);
+/// Bounds come from the values themselves or, for nodes of a hierarchy, from the ends of the node: what
+/// else is in the table must not show. An end beyond the column's type is that of the type, or NULL.
+fn bounds<'a>(domain: &'a Domain, classes: impl Iterator<Item = Shown<'a>>) -> Result<ArrayRef> {
+    let mut ends: Vec<&str> = Vec::new();
     let (mut lower, mut upper, mut known) = (Vec::new(), Vec::new(), Vec::new());
     for shown in classes {
         let value = |code| (0usize, domain.position(code).unwrap_or(0));
@@ -275,17 +263,10 @@ fn bounds<'a>(
             Shown::Missing | Shown::Top | Shown::Set(_) => None,
             Shown::Value(code) => Some((value(code), value(code))),
             Shown::Range(low, high) => Some((value(low), value(high))),
-            Shown::Node(tree, node) => {
-                let (least, greatest) = outermost.under(node, tree.range(node));
-                Some(match tree.bounds(node) {
-                    Some((low, high)) => {
-                        ends.extend([low.clone(), high.clone()]);
-                        values_at_ends.extend([least, greatest]);
-                        ((1, ends.len() - 2), (1, ends.len() - 1))
-                    }
-                    None => ((0, least), (0, greatest)),
-                })
-            }
+            Shown::Node(tree, node) => tree.bounds(node).map(|(low, high)| {
+                ends.extend([low.as_str(), high.as_str()]);
+                ((1, ends.len() - 2), (1, ends.len() - 1))
+            }),
         };
         known.push(pair.is_some());
         let (low, high) = pair.unwrap_or(((2, 0), (2, 0)));
@@ -294,13 +275,19 @@ fn bounds<'a>(
     }
     let name = &domain.name;
     let plain = domain.values.data_type();
-    let ends: ArrayRef = Arc::new(ends.iter().map(Some).collect::<StringArray>());
-    let ends = cast(&ends, plain).map_err(kernel_failed(name))?;
+    let typed = |texts: Vec<Option<&str>>| {
+        let texts: ArrayRef = Arc::new(StringArray::from(texts));
+        cast(&texts, plain).map_err(kernel_failed(name))
+    };
+    let ends = typed(ends.into_iter().map(Some).collect())?;
+    let limits = limits(plain);
+    let limits = typed(limits.iter().map(Option::as_deref).collect())?;
     let nothing = arrow::array::new_null_array(plain, 1);
-    let sources: [&dyn Array; 3] = [&domain.values, &ends, &nothing];
+    let sources: [&dyn Array; 4] = [&domain.values, &ends, &nothing, &limits];
     let column = |from: Vec<(usize, usize)>| {
         let fitting = |(source, at)| match source {
-            1 if sources[1].is_null(at) => (0, values_at_ends[at]),
+            // Ends stand in pairs, and so do the limits.
+            1 if sources[1].is_null(at) => (3, at % 2),
             _ => (source, at),
         };
         let from: Vec<(usize, usize)> = from.into_iter().map(fitting).collect();
@@ -313,28 +300,20 @@ fn bounds<'a>(
     Ok(Arc::new(array))
 }
 
-/// The smallest and largest value under a node. A hierarchy's codes keep the values of a node
-/// together, so inside a node they need not be in the order of the values.
-struct Outermost<'a> {
-    domain: &'a Domain,
-    ranks: &'a [u32],
-    known: HashMap<u32, (usize, usize), FixedState>,
-}
-
-impl<'a> Outermost<'a> {
-    fn new(domain: &'a Domain, ranks: &'a [u32]) -> Self {
-        Self { domain, ranks, known: HashMap::default() }
-    }
-
-    /// Positions of both in the domain; `codes` are the first and last code under the node.
-    fn under(&mut self, node: u32, (first, last): (u32, u32)) -> (usize, usize) {
-        *self.known.entry(node).or_insert_with(|| {
-            let positions = || (first..=last).filter_map(|code| self.domain.position(code));
-            let by_rank = |position: &usize| self.ranks.get(*position).copied();
-            let least = positions().min_by_key(by_rank).unwrap_or(0);
-            (least, positions().max_by_key(by_rank).unwrap_or(0))
-        })
-    }
+/// The smallest and the largest whole number of a type, nothing for other types.
+fn limits(plain: &DataType) -> [Option<String>; 2] {
+    let (low, high) = match plain {
+        DataType::Int8 => (i128::from(i8::MIN), i128::from(i8::MAX)),
+        DataType::Int16 => (i128::from(i16::MIN), i128::from(i16::MAX)),
+        DataType::Int32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+        DataType::Int64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        DataType::UInt8 => (0, i128::from(u8::MAX)),
+        DataType::UInt16 => (0, i128::from(u16::MAX)),
+        DataType::UInt32 => (0, i128::from(u32::MAX)),
+        DataType::UInt64 => (0, i128::from(u64::MAX)),
+        _ => return [None, None],
+    };
+    [Some(low.to_string()), Some(high.to_string())]
 }
 
 /// Positions in the domain of a class's cells, `None` where a mean would speak for fewer rows than

@@ -204,6 +204,13 @@ impl Anonymize {
         self
     }
 
+    /// Lets rows of one sensitive value change places between the classes of [`Method::AlphaK`], by the
+    /// seed. Without it they stand in the order of their quasi-identifiers, which can be exploited.
+    pub fn mix(mut self) -> Self {
+        self.options.mix = true;
+        self
+    }
+
     /// The hierarchy of a quasi-identifier.
     pub fn hierarchy(mut self, column: impl Into<String>, hierarchy: Hierarchy) -> Self {
         self.options.hierarchies.push((column.into(), hierarchy));

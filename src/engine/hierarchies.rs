@@ -12,6 +12,7 @@ use futures::StreamExt;
 
 use super::options::checked_levels;
 use super::spec::{Grading, HierarchySource, LevelSource, QuasiIdentifier};
+use super::without_values;
 use crate::columnar::{ListedLevels, ResolvedHierarchy};
 use crate::hierarchy::LabelTable;
 
@@ -67,7 +68,7 @@ pub(super) async fn resolve_levels(
     let mut listed = Vec::new();
     let mut batches = table.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch?;
+        let batch = batch.map_err(without_values)?;
         let (values, levels) = (batch.column(0), batch.column(1));
         let (values, levels) = (values.as_string::<i32>(), levels.as_string::<i32>());
         let text = |value: Option<&str>| value.map(str::to_owned);
@@ -101,7 +102,7 @@ async fn read_table(
     let mut rows = Vec::new();
     let mut batches = table.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch?;
+        let batch = batch.map_err(without_values)?;
         for row in 0..batch.num_rows() {
             // Columns of the node's own projection: always Utf8. NULL is an empty label, and what
             // lies under it is arbitrary, for example the value of a NULLIF.

@@ -48,3 +48,23 @@ pub(crate) fn execution_error(error: Error) -> DataFusionError {
         other => DataFusionError::Execution(other.to_string()),
     }
 }
+
+/// An error of the input query, unless it is of a kind that quotes the value it failed on.
+pub(crate) fn without_values(error: DataFusionError) -> DataFusionError {
+    use datafusion::arrow::error::ArrowError;
+    use datafusion::common::exec_datafusion_err;
+    let quotes_a_value = matches!(
+        error.find_root(),
+        DataFusionError::ArrowError(kind, _) if !matches!(
+            kind.as_ref(),
+            ArrowError::MemoryError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_)
+        )
+    );
+    if quotes_a_value {
+        return exec_datafusion_err!(
+            "the input of anonymize failed on a value; the message is withheld because it may quote the \
+             value: run the input query alone to see it"
+        );
+    }
+    error
+}

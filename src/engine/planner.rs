@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 24] = [
+const ANONYMIZE_OPTIONS: [&str; 25] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -46,6 +46,7 @@ const ANONYMIZE_OPTIONS: [&str; 24] = [
     "sensitivity",
     "alpha_scope",
     "publish",
+    "mix",
     "split",
     "ranges",
     "class_id",
@@ -123,6 +124,7 @@ impl AnonymizeRelationPlanner {
             alpha_scope: arguments.text("alpha_scope", context)?,
             sensitivity: self.sensitivity(&mut arguments, context)?,
             publish: arguments.text("publish", context)?,
+            mix: arguments.boolean("mix", context)?,
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,

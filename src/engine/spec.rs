@@ -368,6 +368,8 @@ pub struct Spec {
     pub grading: Option<Grading>,
     /// Which of two tables is wanted, for the method that publishes two.
     pub publish: Option<Publish>,
+    /// Whether rows of one sensitive value change places between the classes of two tables.
+    pub mix: bool,
     /// What happens to rows that are suppressed altogether.
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
@@ -388,7 +390,7 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress, self.publish, self.block_rows).hash(state);
+        (&self.constraints, self.suppress, self.publish, self.mix, self.block_rows).hash(state);
         self.grading.as_ref().map(|grading| &grading.levels).hash(state);
     }
 }
@@ -474,6 +476,7 @@ impl Spec {
             Split::Widest => "widest",
         };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
+        entries.extend(self.mix.then(|| ("mix", "true".to_owned())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
             Approach::Cluster(_) => entries.extend(self.cluster_entries()),

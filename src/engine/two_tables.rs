@@ -172,6 +172,9 @@ struct Target {
 
 impl Target {
     async fn new(context: &SessionContext, path: &str) -> Result<Self> {
+        if path.contains(['*', '?', '[', ']']) {
+            return plan_err!("'{path}' is a pattern of names; write a name without *, ?, [ and ]");
+        }
         let known = [".parquet", ".csv", ".json"];
         if !known.iter().any(|ending| path.ends_with(ending)) {
             return plan_err!("'{path}' must end in .parquet, .csv or .json");
@@ -194,11 +197,13 @@ impl Target {
         getrandom::fill(&mut bytes)
             .map_err(|_| exec_datafusion_err!("the operating system gave no randomness"))?;
         let unique = format!(".{:016x}-", u64::from_le_bytes(bytes));
-        let beside = |path: &str| match path.rsplit_once('/') {
+        let path = match self.path.rsplit_once('/') {
             Some((directory, name)) => format!("{directory}/{unique}{name}"),
-            None => format!("{unique}{path}"),
+            None => format!("{unique}{}", self.path),
         };
-        Ok((beside(&self.path), Path::from(beside(self.location.as_ref()))))
+        // As the writer will read it: a name may hold characters that a location encodes.
+        let location = ListingTableUrl::parse(&path)?.prefix().clone();
+        Ok((path, location))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::partition::partition;
 use crate::method::top_down::top_down;
 use crate::model::{
-    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement,
+    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement, mix_rows,
     shuffle_classes,
 };
 
@@ -47,8 +47,8 @@ impl Former<'_> {
         match self.spec.method.approach() {
             // What a clustering takes depends on its blocks: [`Former::block_bytes`].
             Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
-            // The class of every row, and its place among the classes.
-            Approach::TwoTables => 8,
+            // The class of every row and its place among the classes, or what mixing takes.
+            Approach::TwoTables => 24,
             Approach::Freeze(_) | Approach::FullDomain => {
                 classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
             }
@@ -65,6 +65,9 @@ impl Former<'_> {
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
                 let Grouping { classes, suppressed } = alpha_k(rows, job)?;
+                if let (true, [column]) = (self.spec.mix, job.sensitive) {
+                    mix_rows(rows, column, job.keys, self.spec.seed);
+                }
                 let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
                 Ok((classes, suppressed))
             })?,
@@ -194,10 +197,17 @@ impl Former<'_> {
             required.extend(models.t.map(|t| Model::Closeness { column, t }));
             required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
             if let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) {
-                let level_of = listed.of(&table.modelled_values[column]);
-                let grades = level_of
-                    .and_then(|levels| Grades::new(levels, grading.shares(listed), grading.scope));
-                let grades = Arc::new(grades.map_err(execution_error)?);
+                let values = &table.modelled_values[column];
+                let levels = listed.of(values).map_err(execution_error)?;
+                let grades = Grades::new(levels, grading.shares(listed), grading.scope);
+                let in_column = |error: Error| match error {
+                    Error::Invalid(message) => Error::invalid(format!(
+                        "option 'sensitivity', column '{}': {message}",
+                        values.name
+                    )),
+                    other => other,
+                };
+                let grades = Arc::new(grades.map_err(in_column).map_err(execution_error)?);
                 required.push(Model::Graded { column, grades });
             }
         }

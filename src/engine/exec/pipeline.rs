@@ -21,10 +21,10 @@ use crate::columnar::{
     CodedTable, Layout, ListedLevels, OutputColumn, Publisher, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
 };
-use crate::engine::execution_error;
 use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::logical::Binding;
 use crate::engine::spec::{Publish, Spec};
+use crate::engine::{execution_error, without_values};
 use crate::model::{Cancel, RowTable};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -367,23 +367,4 @@ async fn read_partition(
     reader.finish().map_err(execution_error)?;
     memory.try_resize(reader.memory())?;
     Ok((reader, memory))
-}
-
-/// An error of the input query, unless it is of a kind that quotes the value it failed on.
-fn without_values(error: DataFusionError) -> DataFusionError {
-    use datafusion::arrow::error::ArrowError;
-    let quotes_a_value = matches!(
-        error.find_root(),
-        DataFusionError::ArrowError(kind, _) if !matches!(
-            kind.as_ref(),
-            ArrowError::MemoryError(_) | ArrowError::IoError(..) | ArrowError::ExternalError(_)
-        )
-    );
-    if quotes_a_value {
-        return exec_datafusion_err!(
-            "the input of anonymize failed on a value; the message is withheld because it may quote the \
-             value: run the input query alone to see it"
-        );
-    }
-    error
 }

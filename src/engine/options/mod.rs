@@ -105,6 +105,7 @@ pub struct Options {
     pub(super) alpha_scope: Option<String>,
     pub(super) sensitivity: Option<Sensitivity>,
     pub(super) publish: Option<String>,
+    pub(super) mix: bool,
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
@@ -145,8 +146,8 @@ impl Options {
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
         let class_id = self.class_id || approach == Approach::TwoTables;
-        let seed = self.seed.unwrap_or(session_seed);
-        if class_id && input.fields().iter().any(|field| field.name() == "class_id") {
+        let (seed, mix) = (self.seed.unwrap_or(session_seed), self.mix);
+        if class_id && roles.publishes("class_id") {
             return Err(Error::invalid(
                 "option 'class_id': the input has a column 'class_id' already; rename it in the input query",
             ));
@@ -172,6 +173,7 @@ impl Options {
             constraints,
             grading,
             publish,
+            mix,
             suppress,
             suppression_limit,
             weights,

@@ -45,6 +45,14 @@ pub(super) struct Roles {
     pub(super) privacy_unit: Option<Column>,
 }
 
+impl Roles {
+    /// Whether a column of this name is published.
+    pub(super) fn publishes(&self, name: &str) -> bool {
+        let published = self.quasi_identifiers.iter().chain(&self.sensitive).chain(&self.keep);
+        published.into_iter().any(|column| column.name == name)
+    }
+}
+
 /// Which role every input column has been given so far.
 pub(in crate::engine) struct Assignment<'a> {
     input: &'a DFSchema,

@@ -32,7 +32,10 @@ pub(super) fn classes<C: Code, const W: usize>(
     let mut builder = Builder::new(rows, groups, plan);
     while let Some(leader) = builder.next_leader() {
         plan.job.cancel.check()?;
-        builder.build(leader);
+        // After a failure fewer rows are open: if they cannot fill any class, no leader can.
+        if !builder.build(leader) && !builder.could_fill_a_class() {
+            break;
+        }
     }
     Ok(builder.made)
 }
@@ -145,8 +148,9 @@ impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
         self.dequeue(level as u32 + 1)
     }
 
-    /// Makes one class that starts with a row of `leader`, or sets that group aside for good.
-    fn build(&mut self, leader: u32) {
+    /// Makes one class that starts with a row of `leader`, or sets that group aside for good. Whether a
+    /// class was made.
+    fn build(&mut self, leader: u32) -> bool {
         let level = self.group(leader).level;
         self.aim.set(self.plan.grades.fewest(level).max(self.plan.k), self.plan.grades);
         self.take(leader);
@@ -154,14 +158,18 @@ impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
         loop {
             self.fill(leader);
             if self.is_complete() {
-                return self.finish();
+                self.finish();
+                return true;
             }
-            match self.next_size() {
+            match self.fillable_size(self.aim.size + 1) {
                 Some(size) => {
                     self.aim.set(size, self.plan.grades);
                     self.bring_back();
                 }
-                None => return self.undo(leader),
+                None => {
+                    self.undo(leader);
+                    return false;
+                }
             }
         }
     }
@@ -239,12 +247,19 @@ impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
         self.taken.len() > before
     }
 
-    /// The next size that the rows left can fill without passing a share.
-    fn next_size(&self) -> Option<u32> {
+    /// Whether some size could be filled from the rows that are open, none being taken.
+    fn could_fill_a_class(&self) -> bool {
+        let levels = (1..=self.plan.grades.levels()).zip(&self.queues);
+        let open = levels.filter(|(_, queue)| !queue.is_empty());
+        let fewest = open.map(|(level, _)| self.plan.grades.fewest(level)).min();
+        fewest.is_some_and(|fewest| self.fillable_size(fewest.max(self.plan.k)).is_some())
+    }
+
+    /// The next size, `from` or more, that the rows left can fill without passing a share.
+    fn fillable_size(&self, from: u32) -> Option<u32> {
         let queued = self.queues.iter().flat_map(Queue::groups);
         let open: Vec<u32> = self.aside.iter().chain(queued).copied().collect();
         let mut room = Room::new(self, &open);
-        let from = self.aim.size + 1;
         for size in from..from.saturating_add(SIZES_TRIED) {
             let (whole, fractional) = room.at(size, self.plan.grades);
             if whole >= u64::from(size) {
