@@ -230,12 +230,7 @@ async fn load_adult(context: &SessionContext, adult: &Path) -> Result<()> {
         let file = path(&format!("hierarchies/{}.csv", name.replace('_', "-")));
         let options = CsvReadOptions::new().has_header(false).delimiter(b';');
         context.register_csv(format!("{table}_file"), file, options).await?;
-        // The file lists 40 of the 41 countries.
-        let more = match *name {
-            "native_country" => " UNION ALL SELECT 'Holand-Netherlands', 'Europe', '*'",
-            _ => "",
-        };
-        let sql = format!("CREATE TABLE {table} AS SELECT * FROM {table}_file{more}");
+        let sql = format!("CREATE TABLE {table} AS SELECT * FROM {table}_file");
         context.sql(&sql).await?.collect().await?;
     }
     Ok(())

@@ -100,7 +100,7 @@ async fn main() -> Result<()> {
     let context = SessionContext::new();
     register_all(&context)?;
     for rows in sizes() {
-        context.register_batch(&table_name(rows), people(rows)?)?;
+        context.register_batch(table_name(rows), people(rows)?)?;
     }
     for constraints in [2, 4, 8] {
         let svg = by_rows(&context, constraints).await?;

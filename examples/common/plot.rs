@@ -61,7 +61,8 @@ impl LinePlot {
     pub fn to_svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let x = Axis::over_x(points().map(|point| point.0).collect());
-        let y = Axis::over_y(points().map(|point| point.1).collect(), self.y_start);
+        let heights: Vec<f64> = points().map(|point| point.1).collect();
+        let y = Axis::over_y(&heights, self.y_start);
         let mut marks = Vec::new();
         for tick in &x.ticks {
             let (at, middle) = (x.place(*tick, LEFT, RIGHT), BOTTOM + 19.0);
@@ -119,11 +120,11 @@ impl Axis {
             (Some(start), Some(end)) if values.len() <= MAX_X_VALUES && start < end => {
                 Self { start: *start, end: *end, decimals: decimals(&values), ticks: values }
             }
-            _ => Self::over_y(values, Start::Lowest),
+            _ => Self::over_y(&values, Start::Lowest),
         }
     }
 
-    fn over_y(values: Vec<f64>, start: Start) -> Self {
+    fn over_y(values: &[f64], start: Start) -> Self {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let low = if start == Start::Zero || !low.is_finite() { 0.0 } else { low };
         let high = values.iter().copied().fold(low, f64::max);

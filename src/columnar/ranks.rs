@@ -26,6 +26,11 @@ impl Ranks {
         Ok(ranks)
     }
 
+    /// The value of every rank from 1 up.
+    pub fn values(&self) -> Result<ArrayRef> {
+        self.interner.values()
+    }
+
     /// Bytes held, roughly.
     pub fn memory(&self) -> usize {
         self.interner.memory()

@@ -20,6 +20,12 @@ pub(super) struct Arguments {
     named: Vec<(String, SqlExpr)>,
 }
 
+/// Texts with whole numbers, or something else.
+pub(super) enum Listing {
+    Numbers(Vec<(String, i64)>),
+    Other(Box<SqlExpr>),
+}
+
 impl Arguments {
     /// Sorts the arguments of a call and refuses options that the function does not have.
     pub(super) fn new(
@@ -155,15 +161,15 @@ impl Arguments {
     }
 
     /// Texts with whole numbers: `{HIV: 1, Flu: 4}`. Unquoted names are taken as they are written.
-    /// `Err` gives back what is no such list.
+    /// What is no such list is given back.
     pub(super) fn listed_numbers(
         &mut self,
         name: &str,
         context: &mut dyn RelationPlannerContext,
-    ) -> Result<Option<std::result::Result<Vec<(String, i64)>, SqlExpr>>> {
+    ) -> Result<Option<Listing>> {
         let Some(value) = self.take(name) else { return Ok(None) };
         let Some(entries) = named_entries(value.clone(), &as_written) else {
-            return Ok(Some(Err(value)));
+            return Ok(Some(Listing::Other(Box::new(value))));
         };
         let wrong = || {
             self.wrong(
@@ -176,7 +182,7 @@ impl Arguments {
             let number = fold(value, context).as_ref().and_then(whole_number);
             listed.push((text, number.ok_or_else(wrong)?));
         }
-        Ok(Some(Ok(listed)))
+        Ok(Some(Listing::Numbers(listed)))
     }
 
     /// `{name: number, …}`

@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::FutureExt;
 use parking_lot::RwLock;
 
-use super::arguments::{Arguments, fold, positional, text_value};
+use super::arguments::{Arguments, Listing, fold, positional, text_value};
 use super::builder::plan_anonymize;
 use super::census::{CensusOptions, hierarchy_columns, sample_census, sample_hierarchy};
 use super::options::{Hierarchy, Options, Sensitivity};
@@ -161,15 +161,17 @@ impl AnonymizeRelationPlanner {
         let function = arguments.function;
         Ok(match arguments.listed_numbers("sensitivity", context)? {
             None => None,
-            Some(Ok(listed)) => Some(Sensitivity::Listed(listed)),
-            Some(Err(SqlExpr::Value(_) | SqlExpr::Array(_))) => {
+            Some(Listing::Numbers(listed)) => Some(Sensitivity::Listed(listed)),
+            Some(Listing::Other(other))
+                if matches!(other.as_ref(), SqlExpr::Value(_) | SqlExpr::Array(_)) =>
+            {
                 return plan_err!(
                     "{function}: option 'sensitivity' must be values with levels, as in {{HIV: 1, Flu: 4}}, \
                      or a table of values and levels"
                 );
             }
-            Some(Err(relation)) => {
-                let plan = self.relation(function, relation, context).map_err(|error| match error {
+            Some(Listing::Other(relation)) => {
+                let plan = self.relation(function, *relation, context).map_err(|error| match error {
                     DataFusionError::Plan(message) => plan_datafusion_err!(
                         "{function}: option 'sensitivity': {message}; write values with levels, as in \
                          {{HIV: 1, Flu: 4}}, or name a table of values and levels"

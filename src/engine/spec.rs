@@ -222,6 +222,16 @@ pub enum LevelSource {
     Table(usize),
 }
 
+impl Grading {
+    /// The share of each level; one that was given for all is repeated.
+    pub fn shares(&self, listed: &ListedLevels) -> Vec<f64> {
+        match self.alphas.as_slice() {
+            [alpha] => vec![*alpha; listed.largest().max(1) as usize],
+            alphas => alphas.to_vec(),
+        }
+    }
+}
+
 impl fmt::Display for Grading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let alphas: Vec<String> = self.alphas.iter().map(f64::to_string).collect();

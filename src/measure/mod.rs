@@ -12,15 +12,17 @@ pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomple
 pub use loss::loss;
 pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
-pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
+pub use risk::{ColumnRisk, Distribution, RankLevels, Risk, Targets, ValueCount};
 pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
 pub use utility::Utility;
+
+use std::borrow::Cow;
 
 /// One line of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
     /// What was measured.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Index of the column that was measured, `None` for the whole table.
     pub column: Option<usize>,
     /// What was found, `None` where nothing can be said.
@@ -33,8 +35,8 @@ pub struct Measure {
 
 impl Measure {
     /// A measure of the whole table, without a target.
-    pub fn of_table(name: &'static str, value: Option<f64>) -> Self {
-        Self { name, column: None, value, target: None, holds: None }
+    pub fn of_table(name: impl Into<Cow<'static, str>>, value: Option<f64>) -> Self {
+        Self { name: name.into(), column: None, value, target: None, holds: None }
     }
 
     /// The same measure of one column.

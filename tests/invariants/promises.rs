@@ -245,7 +245,7 @@ proptest! {
             let blocks = if CLUSTERINGS.contains(&method) { &blocks[..] } else { &[] };
             for more in ["", ", l => 2", ", t => 0.6"].iter().chain(blocks) {
                 let k = 3.min(people.len());
-                let request = Request { method, hierarchies, more: *more, ..Request::new(k) };
+                let request = Request { method, hierarchies, more, ..Request::new(k) };
                 let sql = format!("SELECT * FROM {}", request.call());
                 let (one, other) = (wait(rows(&one, &sql)), wait(rows(&other, &sql)));
                 match (one, other) {

@@ -203,6 +203,12 @@ impl CellLosses {
         CellLoss { ncp, iloss: (values / self.values.max(1.0)).min(1.0) }
     }
 
+    /// How many values a cell stands for that lost this much; all of them if nothing is known.
+    pub(super) fn covered(&self, loss: Option<CellLoss>) -> f64 {
+        let share = loss.map_or(1.0, |loss| loss.ncp);
+        (share * (self.values - 1.0) + 1.0).max(1.0)
+    }
+
     /// The losses of cells by their bounds, `None` for cells without.
     pub fn bounds(&self, lower: &ArrayRef, upper: &ArrayRef) -> Result<Vec<Option<CellLoss>>> {
         let name = self.name();

@@ -128,6 +128,28 @@ impl PublishedColumn {
         }
     }
 
+    /// How many values of the column each of these published cells stands for, `None` where the form
+    /// does not tell it. Bounds come as two columns.
+    pub fn points(&self, values: &[ArrayRef]) -> Result<Option<Vec<f64>>> {
+        let covered = |loss: Option<CellLoss>| self.losses.covered(loss);
+        match (self.form, values) {
+            (PublishedForm::Labels, [labels]) => {
+                let cell = |label: Option<&str>| match label {
+                    // A missing cell is one value.
+                    None => 1.0,
+                    Some(label) => covered(self.losses.label(label)),
+                };
+                Ok(Some(labels.as_string_view().iter().map(cell).collect()))
+            }
+            (PublishedForm::Bounds, [lower, upper]) => {
+                let losses = self.losses.bounds(lower, upper)?;
+                Ok(Some(losses.into_iter().map(covered).collect()))
+            }
+            (PublishedForm::Means, _) => Ok(None),
+            _ => Err(Error::bug("a published column has the wrong number of parts")),
+        }
+    }
+
     fn add_labels(&mut self, labels: &ArrayRef, rows: &[i64]) {
         for (label, rows) in labels.as_string_view().iter().zip(rows) {
             match label.map(|label| (label, self.losses.label(label))) {

@@ -195,11 +195,8 @@ impl Former<'_> {
             required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
             if let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) {
                 let level_of = listed.of(&table.modelled_values[column]);
-                let alphas = match grading.alphas.as_slice() {
-                    [alpha] => vec![*alpha; listed.largest().max(1) as usize],
-                    alphas => alphas.to_vec(),
-                };
-                let grades = level_of.and_then(|levels| Grades::new(levels, alphas, grading.scope));
+                let grades = level_of
+                    .and_then(|levels| Grades::new(levels, grading.shares(listed), grading.scope));
                 let grades = Arc::new(grades.map_err(execution_error)?);
                 required.push(Model::Graded { column, grades });
             }

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-use super::{Report, constraints, privacy, utility};
+use super::{Report, constraints, privacy, sensitivity, utility};
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -150,15 +150,19 @@ async fn measure(
     let memory: MemoryReservation =
         MemoryConsumer::new(report.function()).register(context.memory_pool());
     match (report, inputs) {
-        (Report::Privacy(spec), [published]) => {
-            let published = published.execute(0, Arc::clone(context))?;
-            privacy::measure(spec, published, &memory).await
+        (Report::Privacy(spec), inputs) => privacy::measure(spec, inputs, context, &memory).await,
+        (Report::TwoTableUtility(spec), [original, sensitive, tables @ ..]) => {
+            let two = (original, sensitive);
+            sensitivity::measure_two_tables(spec, two, tables, context, &memory).await
         }
         (Report::Constraints(spec), [published]) => {
             constraints::measure(spec, published.execute(0, Arc::clone(context))?).await
         }
-        (Report::Utility(spec), [original, published, hierarchies @ ..]) => {
-            let tables = utility::Tables { original, published, hierarchies };
+        (Report::Utility(spec), [original, published, others @ ..]) => {
+            let graded = usize::from(spec.graded.is_some()).min(others.len());
+            let (by_class, hierarchies) = others.split_at(graded);
+            let by_class = by_class.first();
+            let tables = utility::Tables { original, published, by_class, hierarchies };
             utility::measure(spec, &tables, context, &memory).await
         }
         _ => datafusion::common::internal_err!("a report lost one of its inputs"),
@@ -169,7 +173,9 @@ fn to_batch(report: &Report, measures: &[Measure]) -> Result<RecordBatch> {
     let names = report.column_names();
     let column_name = |measure: &Measure| names.get(measure.column?).copied();
     let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(measures.iter().map(|measure| Some(measure.name)).collect::<StringArray>()),
+        Arc::new(
+            measures.iter().map(|measure| Some(measure.name.as_ref())).collect::<StringArray>(),
+        ),
         Arc::new(measures.iter().map(column_name).collect::<StringArray>()),
         Arc::new(measures.iter().map(|measure| measure.value).collect::<Float64Array>()),
     ];

@@ -36,12 +36,14 @@
 //! 3. [`privacy`] and [`utility`] take in the groups; the arithmetic is in [`crate::measure`], the
 //!    reading of published values in [`crate::columnar`].
 
+mod classes;
 mod constraints;
 mod exec;
 mod grouping;
 mod node;
 mod plan;
 mod privacy;
+mod sensitivity;
 mod sql;
 mod utility;
 
@@ -56,7 +58,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::spec::QuasiIdentifier;
+use classes::ClassesSpec;
+
+use super::spec::{Grading, QuasiIdentifier};
 use crate::columnar::PublishedForm;
 use crate::measure::Targets;
 
@@ -69,27 +73,41 @@ pub enum Report {
     Constraints(ConstraintsSpec),
     /// What is left of a table.
     Utility(UtilitySpec),
+    /// What is left of a table that was published in two.
+    TwoTableUtility(TwoTableUtilitySpec),
 }
 
 /// `privacy_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrivacySpec {
-    /// The published quasi-identifiers.
+    /// The published quasi-identifiers, or the class where they are published apart.
     pub(super) quasi_identifiers: Vec<String>,
-    /// Columns by which the input is grouped into classes; bounds have two.
-    pub(super) class_keys: usize,
-    /// The sensitive columns.
-    pub(super) sensitive: Vec<SensitiveSpec>,
+    /// How the input is grouped.
+    pub(super) classes: ClassesSpec,
     /// What the release is asked to keep.
     pub(super) targets: Targets,
+    /// Levels of sensitivity, with the shares that the release is asked to keep.
+    pub(super) grading: Option<Grading>,
+    /// Whether quasi-identifiers and sensitive values are published in two tables.
+    pub(super) two_tables: bool,
 }
 
-/// A sensitive column of a privacy report.
+/// `utility_report` of two tables, checked.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SensitiveSpec {
-    pub(super) name: String,
-    /// Whether nearer values are more alike.
-    pub(super) is_ordered: bool,
+pub struct TwoTableUtilitySpec {
+    /// How the table of sensitive values is grouped.
+    pub(super) classes: ClassesSpec,
+    /// Levels of sensitivity.
+    pub(super) grading: Option<Grading>,
+}
+
+/// The graded sensitive column of a utility report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GradedSpec {
+    /// How the published table is grouped by class and sensitive value.
+    pub(super) classes: ClassesSpec,
+    /// Levels of sensitivity.
+    pub(super) grading: Grading,
 }
 
 /// `utility_report`, checked.
@@ -103,6 +121,8 @@ pub struct UtilitySpec {
     pub(super) class: Option<String>,
     /// The k that classes are compared with.
     pub(super) k: Option<u32>,
+    /// The sensitive column, if its values have levels.
+    pub(super) graded: Option<GradedSpec>,
 }
 
 /// A published quasi-identifier of a utility report.
@@ -118,14 +138,14 @@ impl Report {
     pub fn function(&self) -> &'static str {
         match self {
             Self::Privacy(_) | Self::Constraints(_) => "privacy_report",
-            Self::Utility(_) => "utility_report",
+            Self::Utility(_) | Self::TwoTableUtility(_) => "utility_report",
         }
     }
 
     fn name(&self) -> &'static str {
         match self {
             Self::Privacy(_) | Self::Constraints(_) => "PrivacyReport",
-            Self::Utility(_) => "UtilityReport",
+            Self::Utility(_) | Self::TwoTableUtility(_) => "UtilityReport",
         }
     }
 
@@ -150,14 +170,15 @@ impl Report {
     /// The names of the columns that measures refer to by their index.
     fn column_names(&self) -> Vec<&str> {
         match self {
-            Self::Privacy(spec) => {
-                spec.sensitive.iter().map(|column| column.name.as_str()).collect()
-            }
+            Self::Privacy(spec) => spec.classes.names(),
+            Self::TwoTableUtility(spec) => spec.classes.names(),
             Self::Constraints(spec) => {
                 spec.constraints.iter().map(|constraint| constraint.columns.as_str()).collect()
             }
             Self::Utility(spec) => {
-                spec.quasi_identifiers.iter().map(|qi| qi.column.name.as_str()).collect()
+                let sensitive = spec.graded.iter().flat_map(|graded| graded.classes.names());
+                let quasi_identifiers = spec.quasi_identifiers.iter();
+                quasi_identifiers.map(|qi| qi.column.name.as_str()).chain(sensitive).collect()
             }
         }
     }
@@ -165,14 +186,15 @@ impl Report {
     /// By how many leading columns each grouped input must be sorted, 0 for any order.
     fn sorted_columns(&self) -> Vec<usize> {
         match self {
-            // Phase, class keys, set, sensitive values: a class at a time, values in order.
-            Self::Privacy(spec) if !spec.sensitive.is_empty() => {
-                vec![1 + spec.class_keys + 1 + spec.sensitive.len()]
-            }
-            Self::Privacy(_) | Self::Constraints(_) => vec![0],
+            Self::Privacy(spec) => vec![spec.classes.sorted_columns()],
+            Self::Constraints(_) => vec![0],
+            Self::TwoTableUtility(spec) => vec![0, spec.classes.sorted_columns()],
             // Phase and class keys: the class labels of a class are neighbours.
-            Self::Utility(spec) if spec.class.is_some() => vec![0, 1 + spec.class_keys()],
-            Self::Utility(_) => vec![0, 0],
+            Self::Utility(spec) => {
+                let by_label = if spec.class.is_some() { 1 + spec.class_keys() } else { 0 };
+                let by_class = spec.graded.iter().map(|graded| graded.classes.sorted_columns());
+                [0, by_label].into_iter().chain(by_class).collect()
+            }
         }
     }
 }
@@ -198,9 +220,13 @@ impl fmt::Display for Report {
                 ];
                 let given = |(name, value): (&str, Option<f64>)| Some(format!("{name}={}", value?));
                 entries.extend(numbers.into_iter().filter_map(given));
+                entries.extend(spec.grading.iter().map(|grading| format!("alpha={grading}")));
                 entries.push(format!("quasi_identifiers=[{}]", spec.quasi_identifiers.join(", ")));
-                if !spec.sensitive.is_empty() {
+                if !spec.classes.sensitive.is_empty() {
                     entries.push(format!("sensitive=[{}]", self.column_names().join(", ")));
+                }
+                if spec.two_tables {
+                    entries.push("tables=2".to_owned());
                 }
             }
             Self::Constraints(spec) => {
@@ -208,6 +234,9 @@ impl fmt::Display for Report {
                 let named = constraints.map(|c| format!("[{}]: {}", c.columns, c.k));
                 let named: Vec<String> = named.collect();
                 entries.push(format!("constraints={{{}}}", named.join(", ")));
+            }
+            Self::TwoTableUtility(spec) => {
+                entries.push(format!("sensitive=[{}], tables=2", spec.classes.names().join(", ")));
             }
             Self::Utility(spec) => {
                 entries.extend(spec.k.map(|k| format!("k={k}")));

@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, plan_datafusion_err, plan_err};
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
+use datafusion::functions_aggregate::expr_fn::{count, sum};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Extension, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, cast, col,
+    lit, when,
+};
 
+use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
-use super::{PrivacySpec, PublishedSpec, Report, SensitiveSpec, UtilitySpec};
+use super::{GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec, UtilitySpec};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
 use crate::engine::logical::hierarchy_input;
 use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
+use crate::engine::spec::Grading;
 use crate::error::Error;
 use crate::measure::Targets;
 
@@ -22,47 +28,160 @@ fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusi
 }
 
 /// `privacy_report` over a published table.
-pub(super) fn plan_privacy(options: &Options, published: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn plan_privacy(mut options: Options, published: LogicalPlan) -> Result<LogicalPlan> {
     const PLACE: &str = "privacy_report";
     if !options.constraints.is_empty() {
-        return plan_constraints(options, published);
+        return plan_constraints(&options, published);
     }
     let wrong = mistake(PLACE);
-    let models = options.checked_models().map_err(&wrong)?;
-    let targets = Targets {
-        k: checked_k(PLACE, options.k, 2)?,
-        l: models.l,
-        entropy_l: models.entropy_l,
-        t: models.t,
-        alpha: models.alpha,
-    };
+    let targets = targets(&options)?;
+    let mut tables = Vec::new();
+    let grading = options.checked_grading(&mut tables).map_err(&wrong)?;
     let schema = published.schema();
     let mut roles = Assignment::new(schema).map_err(&wrong)?;
     let mut columns = |role, names| roles.assign(role, names).map_err(&wrong);
     let quasi_identifiers = columns("quasi_identifiers", &options.quasi_identifiers)?;
     let sensitive = columns("sensitive", &options.sensitive)?;
     check_named(PLACE, &quasi_identifiers)?;
-    let mut keys = Vec::new();
-    for column in &quasi_identifiers {
-        keys.extend(keys_of(column, type_of(schema, column)?));
-    }
-    let class_keys = keys.len();
-    let mut described = Vec::with_capacity(sensitive.len());
-    for column in &sensitive {
-        let data_type = type_of(schema, column)?;
-        let plain = grouped_type(data_type);
-        described.push(SensitiveSpec { name: column.name.clone(), is_ordered: is_ordered(&plain) });
-        keys.push(converted(Expr::Column(column.clone()), data_type, plain));
-    }
+    let (classes, input) = by_class(&quasi_identifiers, &sensitive, published, "published")?;
     let spec = PrivacySpec {
         quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),
-        class_keys,
-        sensitive: described,
+        classes,
         targets,
+        grading,
+        two_tables: false,
     };
-    let sets = privacy_sets(class_keys, spec.sensitive.len());
-    let input = grouped(published, "published", (keys, class_keys), &sets, false)?;
-    report(Report::Privacy(spec), vec![input])
+    let mut inputs = vec![input];
+    add_tables(&mut inputs, tables)?;
+    report(Report::Privacy(spec), inputs)
+}
+
+/// The column that joins two tables.
+const CLASS: &str = "class_id";
+
+/// `privacy_report` over quasi-identifiers and sensitive values in two tables.
+pub(super) fn plan_two_tables(
+    mut options: Options,
+    quasi_identifiers: LogicalPlan,
+    sensitive: LogicalPlan,
+) -> Result<LogicalPlan> {
+    const QI: &str = "privacy_report, the table of quasi-identifiers";
+    const SENSITIVE: &str = "privacy_report, the table of sensitive values";
+    if !options.constraints.is_empty() {
+        return plan_err!("privacy_report: option 'constraints' is for one table");
+    }
+    let targets = targets(&options)?;
+    let mut tables = Vec::new();
+    let grading = options.checked_grading(&mut tables).map_err(mistake("privacy_report"))?;
+    let mut roles = Assignment::new(quasi_identifiers.schema()).map_err(mistake(QI))?;
+    roles.assign("quasi_identifiers", &options.quasi_identifiers).map_err(mistake(QI))?;
+    let (class, columns) = two_table_columns(&options, &sensitive, SENSITIVE)?;
+    let class_of_quasi_identifiers =
+        find_column(quasi_identifiers.schema(), "class_id", CLASS).map_err(mistake(QI))?;
+    let agreement = agreement(
+        (quasi_identifiers, class_of_quasi_identifiers),
+        (sensitive.clone(), class.clone()),
+    )?;
+    let (classes, input) = by_class(&[class], &columns, sensitive, "published")?;
+    let spec = PrivacySpec {
+        quasi_identifiers: vec![CLASS.to_owned()],
+        classes,
+        targets,
+        grading,
+        two_tables: true,
+    };
+    let mut inputs = vec![input, agreement];
+    add_tables(&mut inputs, tables)?;
+    report(Report::Privacy(spec), inputs)
+}
+
+/// The class and the sensitive columns of a table of sensitive values.
+fn two_table_columns(
+    options: &Options,
+    sensitive: &LogicalPlan,
+    place: &'static str,
+) -> Result<(Column, Vec<Column>)> {
+    let class = find_column(sensitive.schema(), "class_id", CLASS).map_err(mistake(place))?;
+    let mut roles = Assignment::new(sensitive.schema()).map_err(mistake(place))?;
+    let columns = roles.assign("sensitive", &options.sensitive).map_err(mistake(place))?;
+    if columns.is_empty() {
+        return plan_err!(
+            "{place}: option 'sensitive' is missing: name the column that it publishes, as in sensitive \
+             => ['disease']"
+        );
+    }
+    Ok((class, columns))
+}
+
+fn targets(options: &Options) -> Result<Targets> {
+    let models = options.checked_models().map_err(mistake("privacy_report"))?;
+    Ok(Targets {
+        k: checked_k("privacy_report", options.k, 2)?,
+        l: models.l,
+        entropy_l: models.entropy_l,
+        t: models.t,
+        alpha: models.alpha,
+    })
+}
+
+/// A table grouped by class and by the sensitive values in it.
+fn by_class(
+    classes: &[Column],
+    sensitive: &[Column],
+    table: LogicalPlan,
+    prefix: &str,
+) -> Result<(ClassesSpec, LogicalPlan)> {
+    let schema = table.schema();
+    let mut keys = Vec::new();
+    for column in classes {
+        keys.extend(keys_of(column, type_of(schema, column)?));
+    }
+    let mut spec = ClassesSpec { class_keys: keys.len(), sensitive: Vec::new() };
+    for column in sensitive {
+        let data_type = type_of(schema, column)?;
+        let plain = grouped_type(data_type);
+        let is_ordered = is_ordered(&plain);
+        spec.sensitive.push(SensitiveSpec { name: column.name.clone(), is_ordered });
+        keys.push(converted(Expr::Column(column.clone()), data_type, plain));
+    }
+    let input = grouped(table, prefix, (keys, spec.class_keys), &spec.sets(), false)?;
+    Ok((spec, input))
+}
+
+/// One row: the rows of the first table, and the classes that have another number of rows in the
+/// second.
+fn agreement(one: (LogicalPlan, Column), other: (LogicalPlan, Column)) -> Result<LogicalPlan> {
+    let counted = |(table, class): (LogicalPlan, Column), key: &str, rows: &str| {
+        let class = cast(Expr::Column(class), DataType::Utf8).alias(key);
+        LogicalPlanBuilder::from(table)
+            .project(vec![class])?
+            .aggregate(vec![col(key)], vec![count(lit(1i64)).alias(rows)])
+    };
+    let one = counted(one, "__one", "__one_rows")?;
+    let other = counted(other, "__other", "__other_rows")?.build()?;
+    let differs = Expr::BinaryExpr(BinaryExpr::new(
+        Box::new(col("__one_rows")),
+        Operator::IsDistinctFrom,
+        Box::new(col("__other_rows")),
+    ));
+    let differing = sum(when(differs, lit(1i64)).otherwise(lit(0i64))?);
+    one.join(other, JoinType::Full, (vec!["__one"], vec!["__other"]), None)?
+        .aggregate(
+            Vec::<Expr>::new(),
+            vec![
+                sum(col("__one_rows")).alias("__agreement_rows"),
+                differing.alias("__agreement_differing"),
+            ],
+        )?
+        .build()
+}
+
+/// Tables of hierarchies and levels, behind the other inputs.
+fn add_tables(inputs: &mut Vec<LogicalPlan>, tables: Vec<LogicalPlan>) -> Result<()> {
+    for (number, table) in tables.into_iter().enumerate() {
+        inputs.push(hierarchy_input(table, number)?);
+    }
+    Ok(())
 }
 
 /// `privacy_report` of several constraints.
@@ -117,21 +236,9 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
     report(Report::Constraints(spec), vec![input])
 }
 
-/// First every sensitive column by itself, the whole table; then with the classes.
-fn privacy_sets(class_keys: usize, sensitive: usize) -> Vec<Set> {
-    let class = || 0..class_keys;
-    if sensitive == 0 {
-        return vec![Set { phase: 1, keys: class().collect() }];
-    }
-    let of_table = (0..sensitive).map(|column| Set { phase: 0, keys: vec![class_keys + column] });
-    let of_classes = (0..sensitive)
-        .map(|column| Set { phase: 1, keys: class().chain([class_keys + column]).collect() });
-    of_table.chain(of_classes).collect()
-}
-
 /// `utility_report` over an original and its publication.
 pub(super) fn plan_utility(
-    options: Options,
+    mut options: Options,
     class: Option<&str>,
     original: LogicalPlan,
     published: LogicalPlan,
@@ -144,17 +251,81 @@ pub(super) fn plan_utility(
     let columns = columns.map_err(mistake(ORIGINAL))?;
     check_named(PLACE, &columns)?;
     let mut tables = Vec::new();
+    let (graded, by_class) = graded_input(&mut options, &columns, &published, &mut tables)?.unzip();
     let quasi_identifiers = options
         .with_hierarchies(&columns, original.schema(), &mut tables)
         .map_err(mistake(ORIGINAL))?;
-    let mut spec =
-        UtilitySpec { quasi_identifiers, published: Vec::new(), class: class.map(Into::into), k };
+    let class = class.map(Into::into);
+    let mut spec = UtilitySpec { quasi_identifiers, published: Vec::new(), class, k, graded };
     let published = published_input(&mut spec, &columns, original.schema(), published)?;
     let mut inputs = vec![original_input(&columns, original)?, published];
-    for (number, table) in tables.into_iter().enumerate() {
-        inputs.push(hierarchy_input(table, number)?);
-    }
+    inputs.extend(by_class);
+    add_tables(&mut inputs, tables)?;
     report(Report::Utility(spec), inputs)
+}
+
+/// `utility_report` over an original and the two tables that were published of it.
+pub(super) fn plan_two_table_utility(
+    mut options: Options,
+    original: LogicalPlan,
+    quasi_identifiers: &LogicalPlan,
+    sensitive: LogicalPlan,
+) -> Result<LogicalPlan> {
+    const QI: &str = "utility_report, the table of quasi-identifiers";
+    const SENSITIVE: &str = "utility_report, the table of sensitive values";
+    let mut roles = Assignment::new(quasi_identifiers.schema()).map_err(mistake(QI))?;
+    roles.assign("quasi_identifiers", &options.quasi_identifiers).map_err(mistake(QI))?;
+    let mut tables = Vec::new();
+    let grading = unbounded_grading(&mut options, &mut tables)?;
+    let (class, columns) = two_table_columns(&options, &sensitive, SENSITIVE)?;
+    if columns.len() != 1 {
+        return plan_err!(
+            "{SENSITIVE}: one sensitive column is published, {} are named",
+            columns.len()
+        );
+    }
+    let (classes, input) = by_class(&[class], &columns, sensitive, "sensitive")?;
+    let rows = LogicalPlanBuilder::from(original)
+        .aggregate(Vec::<Expr>::new(), vec![count(lit(1i64)).alias("__original_rows")])?
+        .build()?;
+    let mut inputs = vec![rows, input];
+    add_tables(&mut inputs, tables)?;
+    report(Report::TwoTableUtility(TwoTableUtilitySpec { classes, grading }), inputs)
+}
+
+/// Levels of sensitivity without shares to keep.
+fn unbounded_grading(
+    options: &mut Options,
+    tables: &mut Vec<LogicalPlan>,
+) -> Result<Option<Grading>> {
+    options.alpha = vec![1.0];
+    options.checked_grading(tables).map_err(mistake("utility_report"))
+}
+
+/// The sensitive values of the published table by class, if they have levels.
+fn graded_input(
+    options: &mut Options,
+    columns: &[Column],
+    published: &LogicalPlan,
+    tables: &mut Vec<LogicalPlan>,
+) -> Result<Option<(GradedSpec, LogicalPlan)>> {
+    let wrong = mistake("utility_report, the published table");
+    let Some(grading) = unbounded_grading(options, tables)? else {
+        return match options.sensitive.is_empty() {
+            true => Ok(None),
+            false => plan_err!(
+                "utility_report: option 'sensitive' needs option 'sensitivity', the level of every \
+                 value, as in sensitivity => {{HIV: 1, Flu: 4}}"
+            ),
+        };
+    };
+    let schema = published.schema();
+    let mut roles = Assignment::new(schema).map_err(&wrong)?;
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    let classes = roles.assign("quasi_identifiers", &names).map_err(&wrong)?;
+    let sensitive = roles.assign("sensitive", &options.sensitive).map_err(&wrong)?;
+    let (classes, input) = by_class(&classes, &sensitive, published.clone(), "by_class")?;
+    Ok(Some((GradedSpec { classes, grading }, input)))
 }
 
 /// The distinct values of every quasi-identifier, and how many rows miss one.

@@ -5,15 +5,26 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::sql::sqlparser::ast::FunctionArg;
 
-use super::plan::{plan_privacy, plan_utility};
+use super::plan::{plan_privacy, plan_two_table_utility, plan_two_tables, plan_utility};
 use crate::engine::arguments::Arguments;
 use crate::engine::options::Options;
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 8] =
-    ["quasi_identifiers", "sensitive", "k", "l", "entropy_l", "t", "alpha", "constraints"];
+const PRIVACY_OPTIONS: [&str; 10] = [
+    "quasi_identifiers",
+    "sensitive",
+    "k",
+    "l",
+    "entropy_l",
+    "t",
+    "alpha",
+    "sensitivity",
+    "alpha_scope",
+    "constraints",
+];
 
-const UTILITY_OPTIONS: [&str; 4] = ["quasi_identifiers", "hierarchies", "class", "k"];
+const UTILITY_OPTIONS: [&str; 6] =
+    ["quasi_identifiers", "hierarchies", "class", "k", "sensitive", "sensitivity"];
 
 /// `privacy_report(published, …)`.
 pub(in crate::engine) fn privacy_report(
@@ -22,13 +33,10 @@ pub(in crate::engine) fn privacy_report(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let mut arguments = Arguments::new("privacy_report", args, &PRIVACY_OPTIONS)?;
-    let [published] = arguments.relations.as_slice() else {
-        return plan_err!(
-            "privacy_report takes one input, the published table or a query, and then options: \
-             write privacy_report(published, quasi_identifiers => ['age', 'zip'], …)"
-        );
-    };
-    let published = planner.relation("privacy_report", published.clone(), context)?;
+    let relations = std::mem::take(&mut arguments.relations);
+    let plans =
+        relations.into_iter().map(|input| planner.relation("privacy_report", input, context));
+    let mut plans = plans.collect::<Result<Vec<LogicalPlan>>>()?;
     let options = Options {
         quasi_identifiers: arguments.columns("quasi_identifiers", context)?,
         sensitive: arguments.columns("sensitive", context)?,
@@ -37,10 +45,22 @@ pub(in crate::engine) fn privacy_report(
         entropy_l: arguments.number("entropy_l", context)?,
         t: arguments.number("t", context)?,
         alpha: arguments.numbers("alpha", context)?,
+        alpha_scope: arguments.text("alpha_scope", context)?,
+        sensitivity: planner.sensitivity(&mut arguments, context)?,
         constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };
-    plan_privacy(&options, published)
+    match (plans.pop(), plans.pop(), plans.is_empty()) {
+        (Some(published), None, true) => plan_privacy(options, published),
+        (Some(sensitive), Some(quasi_identifiers), true) => {
+            plan_two_tables(options, quasi_identifiers, sensitive)
+        }
+        _ => plan_err!(
+            "privacy_report takes one input, the published table or a query, and then options: write \
+             privacy_report(published, quasi_identifiers => ['age', 'zip'], …); a release in two tables \
+             is checked by privacy_report(t_qi, t_sa, sensitive => ['disease'], …)"
+        ),
+    }
 }
 
 /// `utility_report(original, published, …)`.
@@ -50,22 +70,40 @@ pub(in crate::engine) fn utility_report(
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let mut arguments = Arguments::new("utility_report", args, &UTILITY_OPTIONS)?;
-    let [original, published] = arguments.relations.as_slice() else {
-        return plan_err!(
-            "utility_report takes two inputs, the original and the published table (or queries), \
-             and then options: write utility_report(original, published, quasi_identifiers => \
-             ['age', 'zip'], …)"
-        );
-    };
-    let (original, published) = (original.clone(), published.clone());
-    let original = planner.relation("utility_report", original, context)?;
-    let published = planner.relation("utility_report", published, context)?;
+    let relations = std::mem::take(&mut arguments.relations);
+    let plans =
+        relations.into_iter().map(|input| planner.relation("utility_report", input, context));
+    let mut plans = plans.collect::<Result<Vec<LogicalPlan>>>()?;
     let class = arguments.column("class", context)?;
     let mut options = Options {
         quasi_identifiers: arguments.columns("quasi_identifiers", context)?,
         k: arguments.integer("k", context)?,
+        sensitive: arguments.columns("sensitive", context)?,
+        sensitivity: planner.sensitivity(&mut arguments, context)?,
         ..Options::default()
     };
     options.hierarchies = planner.hierarchies(&mut arguments, context)?;
-    plan_utility(options, class.as_deref(), original, published)
+    let last = plans.pop();
+    match (last, plans.as_mut_slice()) {
+        (Some(published), [_]) => {
+            let original = plans.swap_remove(0);
+            plan_utility(options, class.as_deref(), original, published)
+        }
+        (Some(sensitive), [_, _]) => {
+            if class.is_some() || options.k.is_some() || !options.hierarchies.is_empty() {
+                return plan_err!(
+                    "utility_report: two tables publish quasi-identifiers as they are; leave out class, k \
+                     and hierarchies"
+                );
+            }
+            let quasi_identifiers = plans.swap_remove(1);
+            plan_two_table_utility(options, plans.swap_remove(0), &quasi_identifiers, sensitive)
+        }
+        _ => plan_err!(
+            "utility_report takes two inputs, the original and the published table (or queries), and \
+             then options: write utility_report(original, published, quasi_identifiers => ['age', \
+             'zip'], …); a release in two tables is measured by utility_report(original, t_qi, t_sa, \
+             sensitive => ['disease'], …)"
+        ),
+    }
 }

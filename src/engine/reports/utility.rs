@@ -9,17 +9,19 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
-use super::UtilitySpec;
 use super::grouping::Groups;
+use super::{UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::execution_error;
-use crate::engine::hierarchies::resolve;
+use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.
 pub(super) struct Tables<'a> {
     pub(super) original: &'a Arc<dyn ExecutionPlan>,
     pub(super) published: &'a Arc<dyn ExecutionPlan>,
+    /// The sensitive values by class, where levels of sensitivity are given.
+    pub(super) by_class: Option<&'a Arc<dyn ExecutionPlan>>,
     pub(super) hierarchies: &'a [Arc<dyn ExecutionPlan>],
 }
 
@@ -48,12 +50,20 @@ pub(super) async fn measure(
         columns,
         runs: Runs::default(),
         open: None,
+        reconstruction: Some(0.0),
     };
     let mut batches = tables.published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         meter.add(&batch?)?;
     }
-    meter.finish(rows_original, incomplete_rows)
+    let mut measures = meter.finish(rows_original, incomplete_rows)?;
+    if let (Some(graded), Some(by_class)) = (&spec.graded, tables.by_class) {
+        let levels = resolve_levels(&graded.grading, tables.hierarchies, context).await?;
+        let grading = Some((&graded.grading, levels));
+        let found = sensitivity::read(&graded.classes, by_class, grading, context, memory).await?;
+        measures.extend(found.distances(spec.quasi_identifiers.len()));
+    }
+    Ok(measures)
 }
 
 /// The distinct values of every quasi-identifier, and how many rows miss one.
@@ -92,6 +102,8 @@ struct Meter<'a> {
     runs: Runs,
     /// Rows of the current class and of its most frequent class label.
     open: Option<(u64, u64)>,
+    /// Rows times their distance to what their classes say, `None` where that is not told.
+    reconstruction: Option<f64>,
 }
 
 impl Meter<'_> {
@@ -99,6 +111,7 @@ impl Meter<'_> {
         let class_keys = self.spec.class_keys();
         let set_column = 1 + class_keys;
         let classes = Groups::of_set(batch, set_column, 0, 1..set_column)?;
+        self.add_boxes(&classes)?;
         if self.spec.class.is_some() {
             self.add_labelled_classes(&classes.columns, &classes.rows)?;
         } else {
@@ -114,6 +127,25 @@ impl Meter<'_> {
             let groups = Groups::of_set(batch, set_column, set, keys.map(|key| 1 + key))?;
             column.add(&groups.columns, &groups.rows).map_err(execution_error)?;
         }
+        Ok(())
+    }
+
+    /// A row is anywhere among the values that its cells stand for.
+    fn add_boxes(&mut self, classes: &Groups) -> Result<()> {
+        let mut points = vec![1.0f64; classes.rows.len()];
+        for (column, published) in self.columns.iter().zip(&self.spec.published) {
+            let cells = &classes.columns[published.keys.clone()];
+            match column.points(cells).map_err(execution_error)? {
+                Some(of_column) => {
+                    points.iter_mut().zip(of_column).for_each(|(points, more)| *points *= more);
+                }
+                None => self.reconstruction = None,
+            }
+        }
+        let distances = points.iter().zip(&classes.rows);
+        let distances = distances.map(|(points, rows)| *rows as f64 * (1.0 - 1.0 / points));
+        let sum: f64 = distances.sum();
+        self.reconstruction = self.reconstruction.map(|distance| distance + sum);
         Ok(())
     }
 
@@ -152,6 +184,10 @@ impl Meter<'_> {
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
         let mut measures = self.utility.measures(&lost.map_err(execution_error)?);
         let suppressed = rows_original - rows;
+        // A suppressed row is nowhere, at distance 1.
+        let distance = self.reconstruction.filter(|_| rows_original > 0);
+        let distance = distance.map(|sum| (sum + suppressed as f64) / rows_original as f64);
+        measures.push(Measure::of_table("reconstruction_distance", distance));
         let incomplete = |column: &PublishedColumn| {
             let lost = column.incomplete_lost(suppressed).map(|lost| lost + suppressed as f64);
             (lost, column.missing())
