@@ -37,31 +37,24 @@ SELECT * FROM occupations WHERE class_id = 100;
 -- Exact values count exactly, which no generalized table allows.
 SELECT count(*) AS rows FROM persons WHERE age BETWEEN 31 AND 33 AND education = 'Bachelors';
 
--- Is it safe? To a recipient the class is all that links the tables, so it takes the place of the
--- quasi-identifiers. No occupation may have more than half of a class, whatever its level.
-SELECT * FROM privacy_report(persons, quasi_identifiers => ['class_id'], k => 6);
-SELECT * FROM privacy_report(
-  occupations, quasi_identifiers => ['class_id'], sensitive => ['occupation'], k => 6, alpha => 0.5
+-- Is it safe? Told from the two tables alone: the size of the classes, the largest share of one
+-- occupation by level, and whether both tables have the same classes.
+CREATE TABLE checks AS SELECT * FROM privacy_report(
+  persons, occupations,
+  sensitive => ['occupation'], k => 6, alpha => [0.2, 0.3, 0.35, 0.4, 0.5], sensitivity => levels
 );
+SELECT * FROM checks;
 
--- The largest share of one occupation by level, by plain counting.
-SELECT level, max(rows / CAST(class_rows AS DOUBLE)) AS largest_share
-FROM (
-  SELECT occupation, count(*) AS rows, sum(count(*)) OVER (PARTITION BY class_id) AS class_rows
-  FROM occupations
-  GROUP BY class_id, occupation
-) AS shares
-JOIN levels ON levels.occupation = shares.occupation
-GROUP BY level
-ORDER BY level;
+-- A division by zero is how a script of SQL stops with a non-zero exit code.
+SELECT 1 / CASE WHEN bool_and(holds) THEN 1 ELSE 0 END AS release_holds FROM checks WHERE holds IS NOT NULL;
 
--- Both tables have the same classes with the same numbers of rows: a division by zero stops the
--- script otherwise.
-SELECT 1 / CASE WHEN count(*) = 0 THEN 1 ELSE 0 END AS tables_agree
-FROM (SELECT class_id, count(*) AS rows FROM persons GROUP BY class_id) AS first
-FULL JOIN (SELECT class_id, count(*) AS rows FROM occupations GROUP BY class_id) AS second
-  ON first.class_id = second.class_id AND first.rows = second.rows
-WHERE first.rows IS NULL OR second.rows IS NULL;
+-- Is it useful? reconstruction_distance is 0 if the tables tell every row, and 1 if they tell nothing
+-- about it. sensitivity_distance tells how many levels two occupations of a class are apart.
+SELECT * FROM utility_report(
+  census, persons, occupations,
+  quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'],
+  sensitivity => levels
+);
 
 -- To write both tables from one computation instead of two queries, end a script with one of them:
 --   anonymize publish -f … --quasi-identifiers persons.parquet --sensitive occupations.parquet
