@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::engine::{AnonymizeExec, TwoFiles, write_two_tables};
 use futures::TryStreamExt;
@@ -171,7 +171,7 @@ async fn write_both(context: &SessionContext, sql: &str, directory: &Path) -> Re
     Ok(cost)
 }
 
-/// What the release reserved, and what the rows take that it reads.
+/// What the release reserved, and what its input takes in memory.
 async fn print_memory(
     context: &SessionContext,
     name: &str,
@@ -180,17 +180,16 @@ async fn print_memory(
 ) -> Result<()> {
     let peak = plan.metrics().and_then(|metrics| metrics.sum_by_name("peak_memory"));
     let peak = peak.map_or(0, |metric| metric.as_usize());
-    let input = Arc::clone(plan.children()[0]);
-    let mut batches = execute_stream(input, context.task_ctx())?;
-    let mut payload = 0;
+    let mut batches = context.table("census").await?.execute_stream().await?;
+    let mut input = 0;
     while let Some(batch) = batches.try_next().await? {
-        payload += batch.get_array_memory_size();
+        input += batch.get_array_memory_size();
     }
     let per_row = |bytes: usize| bytes as f64 / rows as f64;
     println!(
-        "{name}: {:.1} bytes per row reserved, the input's batches take {:.1}",
+        "{name}: {:.1} bytes per row reserved; all columns of the input take {:.1}",
         per_row(peak),
-        per_row(payload)
+        per_row(input)
     );
     Ok(())
 }
