@@ -20,7 +20,7 @@ use datafusion::prelude::SessionContext;
 use mimalloc::MiMalloc;
 
 use common::{
-    Arguments, Cost, copy, create_census, median, print_head, print_line, print_phases, run,
+    Arguments, Cost, census, copy, create_table, median, print_head, print_line, print_phases, run,
 };
 
 mod common;
@@ -66,7 +66,7 @@ async fn main() -> Result<()> {
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
     for rows in &rows {
-        create_census(&context, &table_name(*rows), *rows, directory.path()).await?;
+        create_table(&context, &table_name(*rows), &census(*rows), directory.path()).await?;
     }
     println!("8 constraints, {runs} runs each");
 

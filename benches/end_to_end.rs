@@ -14,7 +14,9 @@ use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 use mimalloc::MiMalloc;
 
-use common::{Arguments, copy, create_census, median, print_head, print_line, print_phases, run};
+use common::{
+    Arguments, census, copy, create_table, median, print_head, print_line, print_phases, run,
+};
 
 mod common;
 
@@ -42,7 +44,7 @@ async fn main() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
-    create_census(&context, "census", rows, directory.path()).await?;
+    create_table(&context, "census", &census(rows), directory.path()).await?;
     println!("{rows} rows, k = {k}, 8 quasi-identifiers, {runs} runs each");
 
     let output = directory.path().join("out.parquet");

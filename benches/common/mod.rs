@@ -38,16 +38,36 @@ pub struct Cost {
     pub cpu: Duration,
 }
 
-/// Writes a `sample_census` to Parquet and registers the file as a table.
-pub async fn create_census(
+/// Tells what something costs from here on.
+pub struct Stopwatch {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    pub fn start() -> Self {
+        Self { wall: Instant::now(), cpu: cpu_time() }
+    }
+
+    pub fn cost(&self) -> Cost {
+        Cost { wall: self.wall.elapsed(), cpu: cpu_time() - self.cpu }
+    }
+}
+
+/// Every column of a made-up census.
+pub fn census(rows: usize) -> String {
+    format!("SELECT * FROM sample_census(rows => {rows}, seed => 7)")
+}
+
+/// Writes the rows of a query to Parquet and registers the file as a table.
+pub async fn create_table(
     context: &SessionContext,
     table: &str,
-    rows: usize,
+    query: &str,
     directory: &Path,
 ) -> Result<()> {
     let file = directory.join(format!("{table}.parquet"));
-    let census = format!("SELECT * FROM sample_census(rows => {rows}, seed => 7)");
-    run(context, &copy(&census, &file)).await?;
+    run(context, &copy(query, &file)).await?;
     let register =
         format!("CREATE EXTERNAL TABLE {table} STORED AS PARQUET LOCATION '{}'", file.display());
     context.sql(&register).await?.collect().await?;
@@ -60,11 +80,11 @@ pub fn copy(query: &str, to: &Path) -> String {
 
 /// Runs a statement to its end. Rows that it returns are dropped as they come.
 pub async fn run(context: &SessionContext, sql: &str) -> Result<(Cost, Arc<dyn ExecutionPlan>)> {
-    let (wall, cpu) = (Instant::now(), cpu_time());
+    let watch = Stopwatch::start();
     let plan = context.sql(sql).await?.create_physical_plan().await?;
     let mut rows = execute_stream(Arc::clone(&plan), context.task_ctx())?;
     while rows.try_next().await?.is_some() {}
-    Ok((Cost { wall: wall.elapsed(), cpu: cpu_time() - cpu }, plan))
+    Ok((watch.cost(), plan))
 }
 
 /// User and system time of this process so far; zero where the system does not tell.

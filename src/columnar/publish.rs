@@ -1,12 +1,13 @@
 //! Classes as record batches.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
-use arrow::array::{DynComparator, make_comparator};
-use arrow::compute::{SortOptions, interleave, take, take_record_batch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{make_comparator, new_null_array};
+use arrow::compute::{SortOptions, cast, concat, interleave, take, take_record_batch};
+use arrow::datatypes::{DataType, SchemaRef};
 
 use super::kernel_failed;
 use super::live::live_values;
@@ -20,8 +21,11 @@ use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
 /// Where a published column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputColumn {
-    /// A quasi-identifier, by its position among them.
+    /// A generalized quasi-identifier, by its position among them.
     QuasiIdentifier(usize),
+    /// A quasi-identifier as it is, by its position among them. It must have no hierarchy: then its
+    /// codes are in the order of its values.
+    ExactQuasiIdentifier(usize),
     /// A column published as it is, by its position in the payload.
     Payload(usize),
     /// The number of the class.
@@ -29,11 +33,11 @@ pub enum OutputColumn {
 }
 
 impl OutputColumn {
-    /// The position in the payload of a column that is published as it is.
-    pub fn payload(&self) -> Option<usize> {
+    /// Whether rows of one class may differ in it.
+    pub fn differs_in_class(&self) -> bool {
         match self {
-            Self::Payload(index) => Some(*index),
-            Self::QuasiIdentifier(_) | Self::ClassId => None,
+            Self::ExactQuasiIdentifier(_) | Self::Payload(_) => true,
+            Self::QuasiIdentifier(_) | Self::ClassId => false,
         }
     }
 }
@@ -75,6 +79,8 @@ pub struct Publisher {
     table: Arc<ReleaseTable>,
     form: ReleaseForm,
     quasi_identifiers: Vec<QiPublisher>,
+    /// By published column, the value of each code of an exact quasi-identifier.
+    exact: Vec<Option<ArrayRef>>,
 }
 
 /// What a release looks like.
@@ -82,8 +88,8 @@ pub struct Publisher {
 pub struct ReleaseForm {
     /// The published columns.
     pub columns: Vec<OutputColumn>,
-    /// Payload columns by which the rows of a class are ordered.
-    pub order_by: Vec<usize>,
+    /// Published columns by which the rows of a class are ordered.
+    pub order_by: Vec<OutputColumn>,
     /// What orders rows that these columns do not tell apart.
     pub ties: TieKeys,
     /// How generalized numbers are published.
@@ -110,7 +116,15 @@ impl Publisher {
             .iter()
             .map(|domain| QiPublisher::new(domain, form.ranges))
             .collect::<Result<_>>()?;
-        Ok(Self { table, form, quasi_identifiers })
+        let exact = form.columns.iter().zip(form.schema.fields());
+        let exact = exact.map(|(column, field)| match column {
+            OutputColumn::ExactQuasiIdentifier(index) => {
+                by_code(&table.domains[*index], field.data_type()).map(Some)
+            }
+            _ => Ok(None),
+        });
+        let exact = exact.collect::<Result<_>>()?;
+        Ok(Self { table, form, quasi_identifiers, exact })
     }
 
     /// Consecutive classes of about `rows` rows each, together all of them.
@@ -152,15 +166,28 @@ impl Publisher {
     ) -> Result<RecordBatch> {
         let positions = self.table.classes.range(classes.start).start
             ..self.table.classes.range(classes.end - 1).end;
-        let payload = self.payload_in_order(&rows[positions.clone()], &classes, positions.start)?;
+        let in_batch = &rows[positions.clone()];
+        let payload = self.payload(in_batch)?;
+        let order = self.order(in_batch, &classes, &payload)?;
+        let ordered = |array: &ArrayRef, from: &UInt32Array| {
+            live_values(&take(array, from, None).map_err(kernel_failed("published"))?)
+        };
         // The class of every row, relative to the first.
         let sizes = classes.clone().map(|class| self.table.classes.range(class).len());
         let class_of: UInt32Array =
             sizes.enumerate().flat_map(|(at, size)| std::iter::repeat_n(at as u32, size)).collect();
-        let column = |column: &OutputColumn| match column {
-            OutputColumn::Payload(index) => payload[*index]
-                .clone()
-                .ok_or_else(|| Error::bug("a published column was not gathered")),
+        let missing = || Error::bug("a published column was not gathered");
+        let column = |(at, column): (usize, &OutputColumn)| match column {
+            OutputColumn::Payload(index) => {
+                ordered(payload[*index].as_ref().ok_or_else(missing)?, &order)
+            }
+            OutputColumn::ExactQuasiIdentifier(index) => {
+                let code = |at: &u32| in_batch[*at as usize].codes[*index].get();
+                let codes = UInt32Array::from_iter_values(order.values().iter().map(code));
+                let values = ordered(self.exact[at].as_ref().ok_or_else(missing)?, &codes)?;
+                let field = self.form.schema.field(at);
+                cast(&values, field.data_type()).map_err(kernel_failed(field.name()))
+            }
             OutputColumn::ClassId => {
                 let first = classes.start as u64;
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
@@ -172,7 +199,8 @@ impl Publisher {
                     .map_err(kernel_failed(&self.table.domains[*index].name))
             }
         };
-        let columns = self.form.columns.iter().map(column).collect::<Result<Vec<ArrayRef>>>()?;
+        let columns = self.form.columns.iter().enumerate().map(column);
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
         RecordBatch::try_new_with_options(Arc::clone(&self.form.schema), columns, &options)
             .map_err(kernel_failed("any"))
@@ -206,47 +234,64 @@ impl Publisher {
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
     }
 
-    /// The payload of some rows in the order in which they leave.
-    fn payload_in_order<C: Code, const W: usize>(
+    /// The payload of some rows, as far as this form publishes it.
+    fn payload<C: Code, const W: usize>(
         &self,
         rows: &[Row<C, W>],
-        classes: &Range<usize>,
-        start: usize,
     ) -> Result<Vec<Option<ArrayRef>>> {
+        let columns = &self.table.payload.columns;
+        // Another form of the same release may need the other columns.
+        let used = |column: usize| self.form.columns.contains(&OutputColumn::Payload(column));
+        if !(0..columns.len()).any(used) {
+            return Ok(vec![None; columns.len()]);
+        }
         let from: Vec<(usize, usize)> =
             rows.iter().map(|row| self.table.payload.locate(row.id)).collect();
         let gather = |chunks: &Vec<ArrayRef>| {
             let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
             interleave(&chunks, &from).map_err(kernel_failed("sensitive or kept"))
         };
-        // Another form of the same release may need the other columns.
-        let used = |column: &usize| self.form.columns.contains(&OutputColumn::Payload(*column));
-        let columns = &self.table.payload.columns;
-        let gathered = (0..columns.len())
-            .map(|column| used(&column).then(|| gather(&columns[column])).transpose())
-            .collect::<Result<Vec<Option<ArrayRef>>>>()?;
-        if gathered.iter().all(Option::is_none) {
-            return Ok(gathered);
-        }
-        let compare = self.form.order_by.iter().filter_map(|column| gathered[*column].as_ref());
-        let compare = compare.map(comparator);
-        let compare = compare.collect::<Result<Vec<DynComparator>>>()?;
+        (0..columns.len())
+            .map(|column| used(column).then(|| gather(&columns[column])).transpose())
+            .collect()
+    }
+
+    /// The order in which the rows of some classes leave.
+    fn order<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        classes: &Range<usize>,
+        payload: &[Option<ArrayRef>],
+    ) -> Result<UInt32Array> {
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        if !self.form.columns.iter().any(OutputColumn::differs_in_class) {
+            return Ok(UInt32Array::from(order));
+        }
+        let compare = |column: &OutputColumn| -> Result<Option<Compare>> {
+            Ok(match *column {
+                OutputColumn::ExactQuasiIdentifier(index) => {
+                    Some(Box::new(move |a, b| rows[a].codes[index].cmp(&rows[b].codes[index])))
+                }
+                OutputColumn::Payload(index) => match &payload[index] {
+                    Some(values) => Some(comparator(values)?),
+                    None => None,
+                },
+                OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
+            })
+        };
+        let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());
+        let compare = compare.collect::<Result<Vec<Compare>>>()?;
+        let start = self.table.classes.range(classes.start).start;
         for class in classes.clone() {
             let range = self.table.classes.range(class);
             order[range.start - start..range.end - start].sort_unstable_by(|a, b| {
                 let (a, b) = (*a as usize, *b as usize);
-                let by_column = |compare: &DynComparator| compare(a, b);
+                let by_column = |compare: &Compare| compare(a, b);
                 let visible = compare.iter().map(by_column).find(|order| order.is_ne());
                 visible.unwrap_or_else(|| self.tie(&rows[a]).cmp(&self.tie(&rows[b])))
             });
         }
-        let order = UInt32Array::from(order);
-        let published = |array: ArrayRef| {
-            let ordered = take(&array, &order, None).map_err(kernel_failed("sensitive or kept"))?;
-            live_values(&ordered)
-        };
-        gathered.into_iter().map(|array| array.map(published).transpose()).collect()
+        Ok(UInt32Array::from(order))
     }
 
     fn tie<C: Code, const W: usize>(&self, row: &Row<C, W>) -> (u64, u64) {
@@ -258,8 +303,29 @@ impl Publisher {
     }
 }
 
-fn comparator(column: &ArrayRef) -> Result<DynComparator> {
+/// Compares two rows of a batch.
+type Compare<'a> = Box<dyn Fn(usize, usize) -> Ordering + 'a>;
+
+fn comparator(column: &ArrayRef) -> Result<Compare<'static>> {
     let column = comparable(column)?;
-    make_comparator(&column, &column, SortOptions::default())
-        .map_err(kernel_failed("sensitive or kept"))
+    let compare = make_comparator(&column, &column, SortOptions::default())
+        .map_err(kernel_failed("sensitive or kept"))?;
+    Ok(compare)
+}
+
+/// The value of every code in a column's own type, or without its dictionary: the values of all rows
+/// may be more than its keys can tell apart.
+fn by_code(domain: &Domain, data_type: &DataType) -> Result<ArrayRef> {
+    let failed = || kernel_failed(&domain.name);
+    let values = match domain.axis.missing {
+        true => {
+            let missing = new_null_array(domain.values.data_type(), 1);
+            concat(&[&missing, &domain.values]).map_err(failed())?
+        }
+        false => Arc::clone(&domain.values),
+    };
+    match data_type {
+        DataType::Dictionary(_, plain) => cast(&values, plain).map_err(failed()),
+        plain => cast(&values, plain).map_err(failed()),
+    }
 }

@@ -88,14 +88,14 @@ impl Binding {
         })
     }
 
-    /// The columns that are published as they are, in input order.
+    /// The columns beside quasi-identifiers that are published as they are, in input order.
     pub fn payload(&self) -> Vec<usize> {
-        let exact = match self.publish {
-            None => self.sensitive.iter().chain(&self.keep),
-            Some(Publish::QuasiIdentifiers) => self.quasi_identifiers.iter().chain(&self.keep),
-            Some(Publish::Sensitive) => self.sensitive.iter().chain(&[]),
+        let (sensitive, keep): (&[usize], &[usize]) = match self.publish {
+            None => (&self.sensitive, &self.keep),
+            Some(Publish::QuasiIdentifiers) => (&[], &self.keep),
+            Some(Publish::Sensitive) => (&self.sensitive, &[]),
         };
-        let mut payload: Vec<usize> = exact.copied().collect();
+        let mut payload: Vec<usize> = sensitive.iter().chain(keep).copied().collect();
         payload.sort_unstable();
         payload
     }
@@ -104,15 +104,19 @@ impl Binding {
     /// of sensitive values has the class first.
     pub fn output(&self, class_id: bool) -> Vec<OutputColumn> {
         let payload = self.payload();
-        let generalized: &[usize] = match self.publish {
-            None => &self.quasi_identifiers,
-            Some(_) => &[],
+        let quasi_identifiers: &[usize] = match self.publish {
+            Some(Publish::Sensitive) => &[],
+            Some(Publish::QuasiIdentifiers) | None => &self.quasi_identifiers,
         };
-        let end = generalized.iter().chain(&payload).max().map_or(0, |last| last + 1);
+        let as_published = match self.publish {
+            None => OutputColumn::QuasiIdentifier,
+            Some(_) => OutputColumn::ExactQuasiIdentifier,
+        };
+        let end = quasi_identifiers.iter().chain(&payload).max().map_or(0, |last| last + 1);
         let published = (0..end).filter_map(|column| {
-            let quasi_identifier = generalized.iter().position(|qi| *qi == column);
+            let quasi_identifier = quasi_identifiers.iter().position(|qi| *qi == column);
             let kept = payload.iter().position(|kept| *kept == column);
-            quasi_identifier.map(OutputColumn::QuasiIdentifier).or(kept.map(OutputColumn::Payload))
+            quasi_identifier.map(as_published).or(kept.map(OutputColumn::Payload))
         });
         let class_id = class_id.then_some(OutputColumn::ClassId);
         match self.publish {
@@ -141,15 +145,11 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
                     Kind::of(field.data_type(), field.name()).map_err(super::planning_error)?;
                 Field::new(field.name(), spec.ranges.published_type(field.data_type(), kind), true)
             }
-            OutputColumn::Payload(index) => {
-                let field = input.field(payload[index]);
-                match binding.quasi_identifiers.contains(&payload[index]) {
-                    true => {
-                        Field::new(field.name(), field.data_type().clone(), field.is_nullable())
-                    }
-                    false => field.clone(),
-                }
+            OutputColumn::ExactQuasiIdentifier(index) => {
+                let field = input.field(binding.quasi_identifiers[index]);
+                Field::new(field.name(), field.data_type().clone(), field.is_nullable())
             }
+            OutputColumn::Payload(index) => input.field(payload[index]).clone(),
             OutputColumn::ClassId => Field::new("class_id", DataType::UInt64, false),
         })
     };
@@ -217,7 +217,9 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
         let payload = binding.payload();
         let output = binding.output(self.spec.class_id);
         let of_input = output_columns.iter().filter_map(|column| match output.get(*column)? {
-            OutputColumn::QuasiIdentifier(index) => Some(binding.quasi_identifiers[*index]),
+            OutputColumn::QuasiIdentifier(index) | OutputColumn::ExactQuasiIdentifier(index) => {
+                Some(binding.quasi_identifiers[*index])
+            }
             OutputColumn::Payload(index) => Some(payload[*index]),
             OutputColumn::ClassId => None,
         });

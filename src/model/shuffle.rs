@@ -12,6 +12,22 @@ impl RowTable {
     pub fn permute(&mut self, targets: Vec<u32>) {
         with_rows!(self, rows => permute(rows, targets));
     }
+
+    /// The same through a second table: faster, because rows are read one after the other.
+    pub fn scatter(&mut self, targets: &[u32]) {
+        with_rows!(self, rows => {
+            let mut scattered = rows.clone();
+            for (row, target) in rows.iter().zip(targets) {
+                scattered[*target as usize] = *row;
+            }
+            *rows = scattered;
+        });
+    }
+
+    /// Bytes of all rows.
+    pub fn bytes(&self) -> usize {
+        with_rows!(self, rows => size_of_val(rows.as_slice()))
+    }
 }
 
 fn permute<T>(rows: &mut [T], mut targets: Vec<u32>) {
@@ -53,13 +69,14 @@ pub fn shuffle_classes(
     let sizes: Vec<u32> =
         order.iter().map(|class| classes.range(*class as usize).len() as u32).collect();
     let shuffled = Classes::from_sizes(&sizes)?;
-    let mut targets: Vec<u32> = (0..rows.len() as u32).collect();
-    for (new, old) in order.iter().enumerate() {
-        for (from, to) in classes.range(*old as usize).zip(shuffled.range(new)) {
-            targets[from] = to as u32;
+    with_rows!(rows, rows => {
+        let mut reordered = Vec::with_capacity(rows.len());
+        for class in order {
+            reordered.extend_from_slice(&rows[classes.range(class as usize)]);
         }
-    }
-    rows.permute(targets);
+        reordered.extend_from_slice(&rows[classes.rows()..]);
+        *rows = reordered;
+    });
     Ok(shuffled)
 }
 

@@ -45,7 +45,7 @@ impl Former<'_> {
     /// Bytes that forming classes takes for each row, beside the codes.
     pub(super) fn row_bytes(&self) -> usize {
         match self.spec.method.approach() {
-            // What a clustering takes depends on its blocks: [`Former::block_bytes`].
+            // What a clustering takes depends on its blocks: [`Former::work_bytes`].
             Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
             // The class of every row and its place among the classes, or what mixing takes.
             Approach::TwoTables => 24,
@@ -134,14 +134,16 @@ impl Former<'_> {
         Ok(())
     }
 
-    /// Bytes that a clustering takes for the blocks it works on at once, beside the codes.
-    pub(super) fn block_bytes(&self, table: &CodedTable, threads: usize) -> usize {
+    /// Bytes that forming classes takes beside [`Former::row_bytes`], once the codes are known.
+    pub(super) fn work_bytes(&self, table: &CodedTable, threads: usize) -> usize {
         match self.spec.method.approach() {
             Approach::Cluster(clustering) => {
                 let blocks = threads.saturating_mul(self.block_rows(clustering));
                 let codes = table.domains.iter().map(|domain| domain.axis.codes);
                 cluster::block_bytes(codes, blocks.min(table.rows.len()))
             }
+            // Rows go to their classes through a second table.
+            Approach::TwoTables => table.rows.bytes(),
             _ => 0,
         }
     }

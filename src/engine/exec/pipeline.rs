@@ -74,8 +74,8 @@ pub(super) fn run(
     };
     let mut form = form(&exec.spec, &exec.binding, &columns, &mut payload);
     form.schema = Arc::clone(&schema);
-    let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column)?.payload());
-    form.order_by = visible.collect();
+    let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column));
+    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
     let release = Release::new(exec, context, payload)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let batches = async move {
@@ -99,7 +99,8 @@ pub(super) async fn run_both(
         let columns = binding.output(spec.class_id);
         let mut form = form(&spec, &binding, &columns, &mut payload);
         // Whoever reads the table sees all its columns.
-        form.order_by = form.columns.iter().filter_map(OutputColumn::payload).collect();
+        let visible = form.columns.iter().filter(|column| column.differs_in_class());
+        form.order_by = visible.copied().collect();
         form.schema = full_schema(&spec, &binding, &exec.input.schema())?;
         Ok(form)
     });
@@ -276,7 +277,7 @@ impl Release {
         let mut table = CodedTable::new(&self.layout, readers, &resolved.hierarchies, &self.cancel)
             .map_err(execution_error)?;
         timer.done();
-        memory.try_grow(former.block_bytes(&table, self.threads()))?;
+        memory.try_grow(former.work_bytes(&table, self.threads()))?;
         let Formed { classes, cells } = former.form(&mut table)?;
         Ok(ReleaseTable::new(table, classes, cells))
     }

@@ -38,7 +38,7 @@
 //!
 //! **Cost.** O(n log n) to order the rows inside their groups (in place, on all threads), then
 //! O(log v) per row with v values, and O(n) for the left-over rows (see `join.rs`). Memory: 4 bytes per
-//! row, and for a table with left-over rows about 20 per class.
+//! row, a second copy of the codes at the end, and for a table with left-over rows about 20 per class.
 //!
 //! **Departures.** The paper does not look at shares while a class grows, so a level of one frequent
 //! value can spoil it; here a row is only taken if its share holds at the size aimed at. With one
@@ -111,7 +111,7 @@ pub fn alpha_k(rows: &mut RowTable, job: &Job) -> Result<Grouping> {
     let (column, grades) = graded_column(job)?;
     let plan = Plan { job, k, column, grades: &grades };
     let (classes, destinations) = with_rows!(&mut *rows, rows => group(rows, &plan))?;
-    rows.permute(destinations);
+    rows.scatter(&destinations);
     let suppressed = rows.len() - classes.rows();
     Ok(Grouping { classes, suppressed })
 }
