@@ -395,6 +395,20 @@ fn publish_writes_both_tables_of_one_release() {
 }
 
 #[test]
+fn publish_takes_any_file_name() {
+    let directory = TempDir::new().unwrap();
+    for (qi, sa) in [("ü.parquet", "a b%41#~.csv"), ("Öl/1 %.json", "Öl/2.parquet")] {
+        fs::create_dir_all(directory.path().join("Öl")).unwrap();
+        let arguments = ["publish", "-c", TWO_TABLES, "--quasi-identifiers", qi, "--sensitive", sa];
+        let outcome = run_in(directory.path(), &arguments);
+        assert_eq!(outcome.code, Some(0), "{qi}, {sa}: {}", outcome.stderr);
+        assert!(directory.path().join(qi).exists() && directory.path().join(sa).exists());
+    }
+    assert_eq!(files_in(directory.path()), ["a b%41#~.csv", "Öl", "ü.parquet"]);
+    assert_eq!(files_in(&directory.path().join("Öl")), ["1 %.json", "2.parquet"]);
+}
+
+#[test]
 fn a_failed_publish_leaves_neither_file_behind() {
     let broken = TWO_TABLES.replace("alpha => 0.3", "alpha => 0.01");
     let generalized = TWO_TABLES
@@ -417,6 +431,7 @@ fn a_failed_publish_leaves_neither_file_behind() {
             "the last statement must be SELECT",
         ),
         (TWO_TABLES, "qi.parquet", "qi.parquet", "need two files"),
+        (TWO_TABLES, "qi.parquet", "s*.parquet", "is a pattern of names"),
         (TWO_TABLES, "qi.parquet", "sa.xlsx", "must end in .parquet, .csv or .json"),
         (TWO_TABLES, "qi.parquet", "/dev/null/sa.parquet", ""),
     ] {

@@ -47,7 +47,9 @@
 //! distance to the nearest level in the class. The paper's table 8 breaks its own α₁ = 0.3 with
 //! 1 row in 3; here such a class has at least four rows.
 //!
-//! **Beware.** Inside a class the rows stand by level and value, and classes in the order they were
+//! **Beware.** Rows of a value are taken in the order of their quasi-identifiers, as the paper does. So
+//! the rows of a rare value stand at the same end of every class, and whoever reads both tables can use
+//! that; [`crate::model::mix_rows`] undoes it. Inside a class the rows stand by level and value, and classes in the order they were
 //! made. Whoever publishes must reorder the rows of each table by what that table shows.
 //!
 //! **Source.** (αᵢ,k)-anonymity by grading of sensitivity (paper P4); Wong, Li, Fu and Wang,
