@@ -39,6 +39,9 @@ const COLUMNS: usize = 6;
 const KS: [u32; 7] = [2, 4, 6, 8, 10, 15, 20];
 const ALPHAS: [f64; 7] = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
 
+/// Runs of which the median time is taken.
+const TIMED_RUNS: usize = 25;
+
 /// A time that grows by less than this from two quasi-identifiers to all is flat.
 const FLAT: f64 = 1.5;
 
@@ -190,15 +193,20 @@ impl Experiments {
              quasi-identifiers, k = {k}, alpha = 0.5"
         );
         print_head("columns", &[]);
+        let all_columns = 2..=self.data.quasi_identifiers.len();
+        let mut measured = vec![METHODS.map(|_| Vec::new()); all_columns.clone().count()];
+        // In turns, so that a busy moment of the machine meets all of them.
+        for _ in 0..TIMED_RUNS {
+            for (columns, measured) in all_columns.clone().zip(&mut measured) {
+                for (method, measured) in METHODS.iter().zip(measured) {
+                    let release = self.release(*method, (k, 0.5), columns);
+                    measured.push(release.time(&self.context).await?);
+                }
+            }
+        }
         let mut times = ByMethod::new();
-        for columns in 2..=self.data.quasi_identifiers.len() {
-            let releases = METHODS.map(|method| self.release(method, (k, 0.5), columns));
-            let [graded, one_alpha, top_down] = releases.each_ref();
-            let all = [
-                graded.time(&self.context).await?,
-                one_alpha.time(&self.context).await?,
-                top_down.time(&self.context).await?,
-            ];
+        for (columns, measured) in all_columns.zip(&measured) {
+            let all = measured.each_ref().map(|measured| Times::median(measured));
             let show = |time: &Times| format!("{:.2} ({:.1})", time.forming, time.whole);
             print_line(columns as f64, &all.each_ref().map(show));
             times.push((columns as f64, all));

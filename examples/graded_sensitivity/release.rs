@@ -14,9 +14,6 @@ use futures::TryStreamExt;
 /// The largest share of a value of every level, as the paper has them.
 const GRADED_ALPHA: &str = "[0.2, 0.3, 0.35, 0.4, 0.5]";
 
-/// Runs of which the median time is taken.
-const TIMED_RUNS: usize = 9;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     Graded,
@@ -57,7 +54,7 @@ pub struct Found {
     pub suppressed: f64,
 }
 
-/// Median times in milliseconds.
+/// Times in milliseconds.
 #[derive(Clone, Copy)]
 pub struct Times {
     /// From codes to classes.
@@ -118,27 +115,22 @@ impl Release {
     }
 
     pub async fn time(&self, context: &SessionContext) -> Result<Times> {
-        let (mut forming, mut whole) = (Vec::new(), Vec::new());
-        for _ in 0..TIMED_RUNS {
-            let start = Instant::now();
-            let sql = format!("SELECT * FROM {}", self.call("sensitive"));
-            let plan = context.sql(&sql).await?.create_physical_plan().await?;
-            let exec = plan.downcast_ref::<AnonymizeExec>();
-            let exec = exec.ok_or_else(|| exec_datafusion_err!("the plan is not a release"))?;
-            let tables = match self.method {
-                Method::TopDown => vec![execute_stream(Arc::clone(&plan), context.task_ctx())?],
-                _ => exec.both_tables(context.task_ctx()).await?.into(),
-            };
-            for mut table in tables {
-                while table.try_next().await?.is_some() {}
-            }
-            whole.push(milliseconds(start.elapsed()));
-            let metrics = exec.metrics().unwrap_or_default();
-            let nanoseconds = metrics.sum_by_name("partition_time");
-            let nanoseconds = nanoseconds.map_or(0, |time| time.as_usize());
-            forming.push(milliseconds(Duration::from_nanos(nanoseconds as u64)));
+        let start = Instant::now();
+        let sql = format!("SELECT * FROM {}", self.call("sensitive"));
+        let plan = context.sql(&sql).await?.create_physical_plan().await?;
+        let exec = plan.downcast_ref::<AnonymizeExec>();
+        let exec = exec.ok_or_else(|| exec_datafusion_err!("the plan is not a release"))?;
+        let tables = match self.method {
+            Method::TopDown => vec![execute_stream(Arc::clone(&plan), context.task_ctx())?],
+            _ => exec.both_tables(context.task_ctx()).await?.into(),
+        };
+        for mut table in tables {
+            while table.try_next().await?.is_some() {}
         }
-        Ok(Times { forming: median(forming), whole: median(whole) })
+        let whole = milliseconds(start.elapsed());
+        let nanoseconds = exec.metrics().unwrap_or_default().sum_by_name("partition_time");
+        let nanoseconds = nanoseconds.map_or(0, |time| time.as_usize());
+        Ok(Times { forming: milliseconds(Duration::from_nanos(nanoseconds as u64)), whole })
     }
 
     fn original(&self) -> String {
@@ -183,7 +175,13 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
+impl Times {
+    pub fn median(times: &[Times]) -> Self {
+        let middle = |part: fn(&Times) -> f64| {
+            let mut times: Vec<f64> = times.iter().map(part).collect();
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        Self { forming: middle(|times| times.forming), whole: middle(|times| times.whole) }
+    }
 }
