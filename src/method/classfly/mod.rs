@@ -5,8 +5,8 @@
 //! columns occurs at least K times. It holds for every constraint on the rows that are not
 //! suppressed. Constraints that share no column, directly or through others, form independent parts;
 //! a row suppressed in one part publishes `*` in all columns of that part only, and fewer rows than
-//! the part's largest K are (for `datafly`: at most as many as allowed). Such a row tells nothing
-//! but that it is one of these few.
+//! the part's largest K are (for `datafly`: at most as many as allowed). Such a row tells
+//! that it is one of these few, and its kept and sensitive values.
 //!
 //! **Steps.**
 //!
