@@ -220,10 +220,19 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<bool> {
+        Ok(self.maybe_boolean(name, context)?.unwrap_or(false))
+    }
+
+    /// `None` if the option is left out.
+    pub(super) fn maybe_boolean(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<bool>> {
         let wanted = format!("true or false, as in {name} => true");
         match self.constant(name, &wanted, context)? {
-            None => Ok(false),
-            Some(ScalarValue::Boolean(Some(value))) => Ok(value),
+            None => Ok(None),
+            Some(ScalarValue::Boolean(Some(value))) => Ok(Some(value)),
             Some(_) => Err(self.wrong(name, &wanted)),
         }
     }

@@ -204,10 +204,10 @@ impl Anonymize {
         self
     }
 
-    /// Lets rows of one sensitive value change places between the classes of [`Method::AlphaK`], by the
-    /// seed. Without it they stand in the order of their quasi-identifiers, which can be exploited.
-    pub fn mix(mut self) -> Self {
-        self.options.mix = true;
+    /// Whether rows of one sensitive value change places between the classes of [`Method::AlphaK`], by
+    /// the seed. Otherwise they stand in the order of their quasi-identifiers, which can be exploited.
+    pub fn mix(mut self, mix: bool) -> Self {
+        self.options.mix = Some(mix);
         self
     }
 

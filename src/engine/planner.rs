@@ -124,7 +124,7 @@ impl AnonymizeRelationPlanner {
             alpha_scope: arguments.text("alpha_scope", context)?,
             sensitivity: self.sensitivity(&mut arguments, context)?,
             publish: arguments.text("publish", context)?,
-            mix: arguments.boolean("mix", context)?,
+            mix: arguments.maybe_boolean("mix", context)?,
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,

@@ -368,8 +368,9 @@ pub struct Spec {
     pub grading: Option<Grading>,
     /// Which of two tables is wanted, for the method that publishes two.
     pub publish: Option<Publish>,
-    /// Whether rows of one sensitive value change places between the classes of two tables.
-    pub mix: bool,
+    /// Whether rows of one sensitive value change places between the classes of two tables, if that
+    /// was said.
+    pub mix: Option<bool>,
     /// What happens to rows that are suppressed altogether.
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
@@ -476,7 +477,7 @@ impl Spec {
             Split::Widest => "widest",
         };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
-        entries.extend(self.mix.then(|| ("mix", "true".to_owned())));
+        entries.extend(self.mix.map(|mix| ("mix", mix.to_string())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
             Approach::Cluster(_) => entries.extend(self.cluster_entries()),

@@ -32,6 +32,8 @@ pub struct TwoFiles {
 /// Writes both tables of a release, `SELECT * FROM anonymize(…, method => 'alpha_k', …)`, whichever of
 /// them it asks for, from one computation. Returns the number of rows in each.
 ///
+/// The release must say `mix => true` (or `false`, for experiments): see there.
+///
 /// The files appear under their names when both are complete. They must not exist before: two
 /// tables of different releases must never stand side by side. After a failure neither is there.
 ///
@@ -48,7 +50,7 @@ pub struct TwoFiles {
 ///     .sql("SELECT * FROM anonymize(
 ///             (SELECT age, zip, occupation FROM sample_census(rows => 1000)),
 ///             method => 'alpha_k', k => 5, alpha => 0.4, quasi_identifiers => ['age', 'zip'],
-///             sensitive => ['occupation'], publish => 'quasi_identifiers')")
+///             sensitive => ['occupation'], publish => 'quasi_identifiers', mix => true)")
 ///     .await?;
 /// let files = TwoFiles { quasi_identifiers: path("qi.parquet"), sensitive: path("sa.parquet") };
 /// assert_eq!(write_two_tables(&context, release, &files).await?, [1000, 1000]);
@@ -75,6 +77,13 @@ pub async fn write_two_tables(
              'quasi_identifiers'), without anything above it"
         );
     };
+    if !exec.says_mix() {
+        return plan_err!(
+            "say who is grouped with whom: mix => true lets the secret seed decide, which every real \
+             release needs; mix => false keeps the order of the quasi-identifiers, as the paper does, and \
+             a reader of both tables can use it"
+        );
+    }
     let tables = exec.both_tables(task).await?;
     let mut unfinished = Unfinished::default();
     let written = write_all(context, &targets, tables, &mut unfinished).await;

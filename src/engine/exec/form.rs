@@ -65,7 +65,7 @@ impl Former<'_> {
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
                 let Grouping { classes, suppressed } = alpha_k(rows, job)?;
-                if let (true, [column]) = (self.spec.mix, job.sensitive) {
+                if let (Some(true), [column]) = (self.spec.mix, job.sensitive) {
                     mix_rows(rows, column, job.keys, self.spec.seed);
                 }
                 let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;

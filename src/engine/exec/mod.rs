@@ -100,6 +100,11 @@ impl AnonymizeExec {
         pipeline::run_both(self, context).await
     }
 
+    /// Whether it was said if rows change places between the classes of two tables.
+    pub(super) fn says_mix(&self) -> bool {
+        self.spec.mix.is_some()
+    }
+
     /// The same operator with the rows of a class in the order of these output columns.
     pub(super) fn ordered_by(&self, columns: Vec<usize>) -> Self {
         Self { order_by: columns, ..self.clone() }

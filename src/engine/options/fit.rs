@@ -55,7 +55,7 @@ impl Options {
             (two_tables, given("ranges", self.ranges.is_some()), exact),
             (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
             (!two_tables, given("publish", self.publish.is_some()), one_table),
-            (!two_tables, given("mix", self.mix), one_table),
+            (!two_tables, given("mix", self.mix.is_some()), one_table),
         ];
         let broken = rules
             .into_iter()

@@ -105,7 +105,7 @@ pub struct Options {
     pub(super) alpha_scope: Option<String>,
     pub(super) sensitivity: Option<Sensitivity>,
     pub(super) publish: Option<String>,
-    pub(super) mix: bool,
+    pub(super) mix: Option<bool>,
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
