@@ -77,13 +77,6 @@ pub async fn write_two_tables(
              'quasi_identifiers'), without anything above it"
         );
     };
-    if !exec.says_mix() {
-        return plan_err!(
-            "say who is grouped with whom: mix => true lets the secret seed decide, which every real \
-             release needs; mix => false keeps the order of the quasi-identifiers, as the paper does, and \
-             a reader of both tables can use it"
-        );
-    }
     let tables = exec.both_tables(task).await?;
     let mut unfinished = Unfinished::default();
     let written = write_all(context, &targets, tables, &mut unfinished).await;

@@ -97,12 +97,14 @@ impl AnonymizeExec {
                  => 'quasi_identifiers'), without anything above it"
             );
         }
+        if self.spec.mix.is_none() {
+            return plan_err!(
+                "say who is grouped with whom: mix => true lets the secret seed decide, which every \
+                 real release needs; mix => false keeps the order of the quasi-identifiers, as the paper \
+                 does, and a reader of both tables can use it"
+            );
+        }
         pipeline::run_both(self, context).await
-    }
-
-    /// Whether it was said if rows change places between the classes of two tables.
-    pub(super) fn says_mix(&self) -> bool {
-        self.spec.mix.is_some()
     }
 
     /// The same operator with the rows of a class in the order of these output columns.
