@@ -18,5 +18,5 @@ pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{RowKeys, Seed};
-pub use shuffle::{mix_rows, shuffle_classes};
+pub use shuffle::shuffle_classes;
 pub use tally::{GlobalShares, Tally};

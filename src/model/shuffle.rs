@@ -80,51 +80,6 @@ pub fn shuffle_classes(
     Ok(shuffled)
 }
 
-/// Lets the rows of every sensitive value change places among themselves, by a keyed hash. Classes
-/// keep their values and sizes; which rows with a value are in which class depends on the seed alone.
-///
-/// A method that takes rows in the order of their quasi-identifiers puts people together who are told
-/// apart by that order: the one with a rare value may be the last of every class.
-pub fn mix_rows(rows: &mut RowTable, column: &SensitiveColumn, keys: &RowKeys, seed: Seed) {
-    let targets = with_rows!(&*rows, rows => {
-        let mut starts = vec![0u32; column.cardinality as usize + 1];
-        let value = |row: &Row<_, _>| column.codes[row.id as usize] as usize;
-        rows.iter().for_each(|row| starts[value(row) + 1] += 1);
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        // The positions of every value's rows, ascending.
-        let mut next = starts.clone();
-        let mut places = vec![0u32; rows.len()];
-        for (position, row) in rows.iter().enumerate() {
-            let next = &mut next[value(row)];
-            places[*next as usize] = position as u32;
-            *next += 1;
-        }
-        // The same positions in the order of their rows' hashes: each row goes where that order says.
-        let mut order = places.clone();
-        let mut rest = order.as_mut_slice();
-        let mut values = Vec::with_capacity(starts.len());
-        for ends in starts.windows(2) {
-            let (own, others) = rest.split_at_mut((ends[1] - ends[0]) as usize);
-            values.push(own);
-            rest = others;
-        }
-        values.into_par_iter().for_each(|own| {
-            own.sort_by_cached_key(|position| {
-                let row = &rows[*position as usize];
-                (row.quasi_identifier_hash(seed), keys.key(row.id).1)
-            });
-        });
-        let mut targets = vec![0u32; rows.len()];
-        for (from, to) in order.iter().zip(&places) {
-            targets[*from as usize] = *to;
-        }
-        targets
-    });
-    rows.permute(targets);
-}
-
 impl<C: Code, const W: usize> Row<C, W> {
     fn hash(&self, keys: &RowKeys, seed: Seed) -> u64 {
         let mut hasher = seed.hasher();
@@ -172,42 +127,6 @@ mod tests {
         assert_eq!(one, other);
         // The row behind the classes stays there.
         assert_eq!(one.map(|(_, last)| last), Some(6));
-    }
-
-    #[test]
-    fn mixed_rows_keep_to_the_places_of_their_value() {
-        let codes: Vec<[u32; 1]> = (0..300).map(|code| [code]).collect();
-        let values: Vec<u32> = (0..300).map(|row| row * row % 3).collect();
-        let column = SensitiveColumn {
-            name: "s".into(),
-            codes: values.clone(),
-            cardinality: 3,
-            ordered: false,
-        };
-        let mixed = |seed: &[u8], reversed: bool| -> Option<Vec<u32>> {
-            let mut rows = RowTable::from_codes(&codes)?;
-            if reversed {
-                // The rows of a value stand elsewhere among its places: the outcome is the same.
-                let mut by_value: Vec<Vec<u32>> = vec![Vec::new(); 3];
-                values.iter().zip(0..).for_each(|(v, at)| by_value[*v as usize].push(at));
-                let mut targets = vec![0; 300];
-                for places in by_value {
-                    places.iter().zip(places.iter().rev()).for_each(|(a, b)| {
-                        targets[*a as usize] = *b;
-                    });
-                }
-                rows.permute(targets);
-            }
-            mix_rows(&mut rows, &column, &RowKeys::default(), Seed::from_bytes(seed));
-            Some((0..300).map(|at| rows.id_at(at)).collect())
-        };
-        let one = mixed(b"s", false).unwrap_or_default();
-        let value_at = |at: usize| values[one[at] as usize];
-        assert!((0..300).all(|at| value_at(at) == values[at]));
-        assert_eq!(mixed(b"s", true).unwrap_or_default(), one);
-        assert_ne!(mixed(b"t", false).unwrap_or_default(), one);
-        let moved = one.iter().zip(0..).filter(|(id, at)| *id != at).count();
-        assert!(moved > 250, "{moved} of 300 rows moved");
     }
 
     #[test]

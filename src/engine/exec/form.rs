@@ -20,7 +20,7 @@ use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::partition::partition;
 use crate::method::top_down::top_down;
 use crate::model::{
-    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement, mix_rows,
+    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement,
     shuffle_classes,
 };
 
@@ -47,7 +47,7 @@ impl Former<'_> {
         match self.spec.method.approach() {
             // What a clustering takes depends on its blocks: [`Former::work_bytes`].
             Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
-            // The class of every row and its place among the classes, or what mixing takes.
+            // The class of every row and its place among the classes, and the keys of rows that mix.
             Approach::TwoTables => 24,
             Approach::Freeze(_) | Approach::FullDomain => {
                 classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
@@ -64,10 +64,8 @@ impl Former<'_> {
             }
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                let Grouping { classes, suppressed } = alpha_k(rows, job)?;
-                if let (Some(true), [column]) = (self.spec.mix, job.sensitive) {
-                    mix_rows(rows, column, job.keys, self.spec.seed);
-                }
+                let mix = self.spec.mix.unwrap_or(false).then_some(self.spec.seed);
+                let Grouping { classes, suppressed } = alpha_k(rows, job, mix)?;
                 let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
                 Ok((classes, suppressed))
             })?,

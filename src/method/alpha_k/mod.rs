@@ -49,7 +49,7 @@
 //!
 //! **Beware.** Rows of a value are taken in the order of their quasi-identifiers, as the paper does. So
 //! the rows of a rare value stand at the same end of every class, and whoever reads both tables can use
-//! that; [`crate::model::mix_rows`] undoes it. Inside a class the rows stand by level and value, and classes in the order they were
+//! that; mixing undoes it. Inside a class the rows stand by level and value, and classes in the order they were
 //! made. Whoever publishes must reorder the rows of each table by what that table shows.
 //!
 //! **Source.** (αᵢ,k)-anonymity by grading of sensitivity (paper P4); Wong, Li, Fu and Wang,
@@ -62,9 +62,11 @@ mod queue;
 
 use std::borrow::Cow;
 
+use rayon::prelude::*;
+
 use super::Job;
 use crate::error::{Error, Result};
-use crate::model::{Classes, Code, Grades, Model, Row, RowTable, SensitiveColumn, with_rows};
+use crate::model::{Classes, Code, Grades, Model, Row, RowTable, Seed, SensitiveColumn, with_rows};
 
 /// The classes over the first rows, and how many rows behind them are suppressed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +83,8 @@ const NO_CLASS: u32 = u32::MAX;
 /// Puts the rows into classes and leaves them in class order, the suppressed ones at the end.
 ///
 /// The requirement must be k and one model, either [`Model::Share`] or [`Model::Graded`]. The axes
-/// of the job are not looked at. Works on the current rayon pool.
+/// of the job are not looked at. With a seed to mix by, rows of one sensitive value change places
+/// between the classes. Works on the current rayon pool.
 ///
 /// ```
 /// use datafusion_anonymize::method::{Job, alpha_k::alpha_k};
@@ -100,18 +103,18 @@ const NO_CLASS: u32 = u32::MAX;
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// let grouping = alpha_k(&mut rows, &job)?;
+/// let grouping = alpha_k(&mut rows, &job, None)?;
 /// assert_eq!(grouping.classes.len(), 2);
 /// assert_eq!(grouping.suppressed, 0);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn alpha_k(rows: &mut RowTable, job: &Job) -> Result<Grouping> {
+pub fn alpha_k(rows: &mut RowTable, job: &Job, mix: Option<Seed>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k });
     }
     let (column, grades) = graded_column(job)?;
-    let plan = Plan { job, k, column, grades: &grades };
+    let plan = Plan { job, k, column, grades: &grades, mix };
     let (classes, destinations) = with_rows!(&mut *rows, rows => group(rows, &plan))?;
     rows.scatter(&destinations);
     let suppressed = rows.len() - classes.rows();
@@ -125,6 +128,7 @@ struct Plan<'a> {
     k: u32,
     column: &'a SensitiveColumn,
     grades: &'a Grades,
+    mix: Option<Seed>,
 }
 
 /// The one sensitive column and its levels; plain alpha is one level.
@@ -164,9 +168,25 @@ fn group<C: Code, const W: usize>(
         return Err(Error::NoClass { requirement: plan.requirement() });
     }
     join::leftovers(rows, &mut made, plan)?;
+    if let Some(seed) = plan.mix {
+        mix(rows, plan, seed);
+    }
     let classes = Classes::from_sizes(&made.sizes)?;
     let destinations = destinations(made.class_of, &classes);
     Ok((classes, destinations))
+}
+
+/// Puts the rows of every value, which stand together, into the order of a keyed hash. The classes of
+/// their places stay: they keep their values and sizes, and who of a value is in which class depends
+/// on the seed alone.
+fn mix<C: Code, const W: usize>(rows: &mut [Row<C, W>], plan: &Plan, seed: Seed) {
+    let code = |row: &Row<C, W>| plan.column.codes[row.id as usize];
+    let values: Vec<&mut [Row<C, W>]> = rows.chunk_by_mut(|a, b| code(a) == code(b)).collect();
+    values.into_par_iter().for_each(|rows| {
+        rows.sort_by_cached_key(|row| {
+            (row.quasi_identifier_hash(seed), plan.job.keys.key(row.id).1)
+        });
+    });
 }
 
 impl Plan<'_> {

@@ -34,7 +34,7 @@ fn run(input: &Input, k: u32, model: Model) -> Outcome {
         cancel: &Cancel::default(),
     };
     let mut rows = RowTable::from_codes(input.codes).ok_or_else(|| Error::bug("too wide"))?;
-    let Grouping { classes, suppressed } = alpha_k(&mut rows, &job)?;
+    let Grouping { classes, suppressed } = alpha_k(&mut rows, &job, None)?;
     let id_at = |at: usize| rows.id_at(at);
     let placement = Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
     check_placement(&placement, &requirement, std::slice::from_ref(&column))?;
@@ -79,6 +79,40 @@ fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
     assert!(classes.iter().all(|class| class.len() >= 4));
     assert_eq!(classes.iter().map(Vec::len).sum::<usize>() + suppressed.len(), 12);
     assert_eq!(suppressed, Vec::<u32>::new());
+}
+
+#[test]
+fn mixed_rows_keep_to_the_places_of_their_value() {
+    let codes: Vec<[u32; 2]> = (0..300).map(|row| [row, 0]).collect();
+    let values: Vec<u32> = (0..300).map(|row| row * row % 4).collect();
+    let column =
+        SensitiveColumn { name: "s".into(), codes: values.clone(), cardinality: 4, ordered: false };
+    let model = Model::Share { column: 0, alpha: 0.6 };
+    let requirement = Requirement { k: 3, models: vec![model] };
+    let classes = |mix: Option<&[u8]>| -> Result<Vec<Vec<u32>>> {
+        let job = Job {
+            axes: &[],
+            requirement: &requirement,
+            sensitive: std::slice::from_ref(&column),
+            keys: &RowKeys::default(),
+            cancel: &Cancel::default(),
+        };
+        let mut rows = RowTable::from_codes(&codes).ok_or_else(|| Error::bug("too wide"))?;
+        let grouping = alpha_k(&mut rows, &job, mix.map(Seed::from_bytes))?;
+        let ids = |range: std::ops::Range<usize>| range.map(|at| rows.id_at(at)).collect();
+        Ok(grouping.classes.ranges().map(ids).collect())
+    };
+    let of_values = |classes: &[Vec<u32>]| -> Vec<Vec<u32>> {
+        let of_class = |ids: &Vec<u32>| ids.iter().map(|id| values[*id as usize]).collect();
+        classes.iter().map(of_class).collect()
+    };
+    let plain = classes(None).unwrap_or_default();
+    let mixed = classes(Some(b"s")).unwrap_or_default();
+    assert!(!plain.is_empty());
+    assert_eq!(of_values(&plain), of_values(&mixed), "classes keep their values");
+    assert_ne!(plain, mixed);
+    assert_eq!(mixed, classes(Some(b"s")).unwrap_or_default());
+    assert_ne!(mixed, classes(Some(b"t")).unwrap_or_default());
 }
 
 #[test]
