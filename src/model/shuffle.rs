@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use rayon::prelude::*;
 
-use super::{Classes, Code, Row, RowKeys, RowTable, Seed, SensitiveColumn, with_rows};
+use super::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
 use crate::error::Result;
 
 impl RowTable {
