@@ -67,6 +67,15 @@ struct Builder<'a, C, const W: usize> {
     aim: Aim,
 }
 
+/// Whether the rows left can fill a class.
+enum Fillable {
+    At(u32),
+    /// At no size.
+    Never,
+    /// At none of the sizes tried.
+    Beyond,
+}
+
 /// The size a class aims at, and what each level's bins may hold at that size.
 #[derive(Debug)]
 struct Aim {
@@ -162,11 +171,11 @@ impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
                 return true;
             }
             match self.fillable_size(self.aim.size + 1) {
-                Some(size) => {
+                Fillable::At(size) => {
                     self.aim.set(size, self.plan.grades);
                     self.bring_back();
                 }
-                None => {
+                Fillable::Never | Fillable::Beyond => {
                     self.undo(leader);
                     return false;
                 }
@@ -252,26 +261,28 @@ impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
         let levels = (1..=self.plan.grades.levels()).zip(&self.queues);
         let open = levels.filter(|(_, queue)| !queue.is_empty());
         let fewest = open.map(|(level, _)| self.plan.grades.fewest(level)).min();
-        fewest.is_some_and(|fewest| self.fillable_size(fewest.max(self.plan.k)).is_some())
+        fewest.is_some_and(|fewest| {
+            !matches!(self.fillable_size(fewest.max(self.plan.k)), Fillable::Never)
+        })
     }
 
     /// The next size, `from` or more, that the rows left can fill without passing a share.
-    fn fillable_size(&self, from: u32) -> Option<u32> {
+    fn fillable_size(&self, from: u32) -> Fillable {
         let queued = self.queues.iter().flat_map(Queue::groups);
         let open: Vec<u32> = self.aside.iter().chain(queued).copied().collect();
         let mut room = Room::new(self, &open);
         for size in from..from.saturating_add(SIZES_TRIED) {
             let (whole, fractional) = room.at(size, self.plan.grades);
             if whole >= u64::from(size) {
-                return Some(size);
+                return Fillable::At(size);
             }
             // Even with fractions of rows the shares do not add up, and they never will again: the
             // room is concave in the size and was enough at size 0.
             if fractional < f64::from(size) {
-                return None;
+                return Fillable::Never;
             }
         }
-        None
+        Fillable::Beyond
     }
 
     fn bring_back(&mut self) {
