@@ -9,10 +9,11 @@ use datafusion::prelude::DataFrame;
 
 use super::config::AnonymizeConfig;
 use super::logical::{AnonymizeNode, hierarchy_input};
+use super::method::Method;
 use super::options::{Hierarchy, Options, Sensitivity};
 use super::planning_error;
 use super::session::SessionSeed;
-use super::spec::{Method, Models, Publish, Suppress};
+use super::spec::{Models, Publish, Suppress};
 use crate::columnar::Ranges;
 use crate::method::partition::Split;
 use crate::model::{AlphaScope, Seed};

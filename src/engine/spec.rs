@@ -6,131 +6,13 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
+use super::method::{Approach, Method};
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
-use crate::method::classfly::{Constraint, Variant};
-use crate::method::cluster::{Clustering, Scale};
-use crate::method::partition::{Cut, Split};
+use crate::method::classfly::Constraint;
+use crate::method::partition::Split;
 use crate::model::{AlphaScope, Seed};
-
-/// The ways to form classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-pub enum Method {
-    /// Rounded partition: the smallest classes.
-    Rounded,
-    /// Strict Mondrian: equal values stay together.
-    Mondrian,
-    /// Relaxed Mondrian: halves.
-    MondrianRelaxed,
-    /// Many constraints: rows are frozen as soon as all constraints hold for them.
-    ClassflyComplete,
-    /// The same release, found by adding one constraint at a time.
-    ClassflyPartial,
-    /// Many constraints through the one that implies them all.
-    ClassflyNaive,
-    /// One constraint.
-    Classfly,
-    /// Whole columns are generalized until few rows violate a constraint.
-    Datafly,
-    /// Quasi-identifiers stay exact and are published apart from the sensitive values.
-    AlphaK,
-    /// Groups are specialized from the top of every hierarchy.
-    TopDown,
-    /// Clustering by entropy: rows with missing cells are kept, and find each other.
-    Kaim,
-    /// Clustering by loss: rows with missing cells are dropped.
-    KMember,
-    /// Groups are merged from single rows upward.
-    BottomUp,
-}
-
-const METHODS: [(&str, Method); 13] = [
-    ("rounded", Method::Rounded),
-    ("mondrian", Method::Mondrian),
-    ("mondrian_relaxed", Method::MondrianRelaxed),
-    ("classfly_complete", Method::ClassflyComplete),
-    ("classfly_partial", Method::ClassflyPartial),
-    ("classfly_naive", Method::ClassflyNaive),
-    ("classfly", Method::Classfly),
-    ("datafly", Method::Datafly),
-    ("alpha_k", Method::AlphaK),
-    ("top_down", Method::TopDown),
-    ("kaim", Method::Kaim),
-    ("k_member", Method::KMember),
-    ("bottom_up", Method::BottomUp),
-];
-
-/// What kind of work a method is: which options it takes and how its release is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Approach {
-    /// Groups are cut, here, as long as both sides satisfy the requirement.
-    Partition(Cut),
-    /// Values climb their hierarchies until all constraints hold; rows are frozen on the way.
-    Freeze(Variant),
-    /// Values of all rows climb together.
-    FullDomain,
-    /// Groups are parted under the children of their nodes.
-    Specialize,
-    /// Rows are grouped by their sensitive values and published in two tables.
-    TwoTables,
-    /// Rows are grouped by distance.
-    Cluster(Clustering),
-}
-
-impl Approach {
-    /// Whether the method works from constraints, and needs a hierarchy for every column.
-    pub fn has_constraints(self) -> bool {
-        matches!(self, Self::Freeze(_) | Self::FullDomain)
-    }
-}
-
-impl Method {
-    /// The names of all methods.
-    pub fn names() -> Vec<&'static str> {
-        METHODS.iter().map(|(name, _)| *name).collect()
-    }
-
-    /// What kind of work the method is.
-    pub fn approach(self) -> Approach {
-        match self {
-            Self::Rounded => Approach::Partition(Cut::Rounded),
-            Self::Mondrian => Approach::Partition(Cut::Strict),
-            Self::MondrianRelaxed => Approach::Partition(Cut::Relaxed),
-            Self::ClassflyComplete | Self::Classfly => Approach::Freeze(Variant::Complete),
-            Self::ClassflyPartial => Approach::Freeze(Variant::Partial),
-            Self::ClassflyNaive => Approach::Freeze(Variant::Naive),
-            Self::Datafly => Approach::FullDomain,
-            Self::AlphaK => Approach::TwoTables,
-            Self::TopDown => Approach::Specialize,
-            Self::Kaim => Approach::Cluster(Clustering::Kaim(Scale::default())),
-            Self::KMember => Approach::Cluster(Clustering::KMember),
-            Self::BottomUp => Approach::Cluster(Clustering::BottomUp),
-        }
-    }
-}
-
-impl Method {
-    /// Whether the method may leave out rows or cells.
-    pub fn suppresses(self) -> bool {
-        matches!(self, Self::KMember | Self::AlphaK) || self.approach().has_constraints()
-    }
-}
-
-impl FromStr for Method {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("method", name, &METHODS)
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = METHODS.iter().find(|(_, method)| method == self).map_or("", |(name, _)| name);
-        f.write_str(name)
-    }
-}
 
 impl FromStr for Split {
     type Err = Error;
@@ -244,7 +126,7 @@ impl fmt::Display for Grading {
 }
 
 /// The choice of that name, or an error that lists the choices.
-fn choose<T: Copy>(option: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
+pub(super) fn choose<T: Copy>(option: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
     let chosen = choices.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     chosen.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();

@@ -1,5 +1,6 @@
 //! Measures of a release: from its classes or published nodes, or from counts of what was published.
 
+mod graded;
 mod incomplete;
 mod loss;
 mod precision;
@@ -8,11 +9,12 @@ mod risk;
 mod sensitivity;
 mod utility;
 
+pub use graded::RankLevels;
 pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomplete_measures};
 pub use loss::loss;
 pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
-pub use risk::{ColumnRisk, Distribution, RankLevels, Risk, Targets, ValueCount};
+pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
 pub use utility::Utility;
 

@@ -4,11 +4,10 @@
 //! methods that form classes.
 
 use super::Measure;
-use crate::error::{Error, Result};
-use crate::model::AlphaScope;
+use super::graded::{GradedRisk, RankLevels};
 
 /// Slack for comparing shares and entropies: a bound met exactly must not fail by rounding.
-const ROUNDING: f64 = 1e-9;
+pub(super) const ROUNDING: f64 = 1e-9;
 
 /// What a release is asked to keep. Only what is given counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -60,6 +59,16 @@ impl Distribution {
             summed.push(sum);
         }
         Self { ordered, values, counts, rows, cumulative, summed }
+    }
+
+    /// Rows of a rank.
+    pub(super) fn rows_of(&self, rank: usize) -> u64 {
+        self.counts.get(rank).copied().unwrap_or(0)
+    }
+
+    /// Number of ranks.
+    pub(super) fn ranks(&self) -> usize {
+        self.counts.len()
     }
 
     /// Bytes held.
@@ -175,101 +184,6 @@ impl ColumnRisk {
     }
 }
 
-/// Levels of sensitivity for the ranks of a sensitive column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RankLevels {
-    /// From 1, the most sensitive; 0 for ranks that do not occur.
-    level_of: Vec<u32>,
-    /// The share of each level.
-    alphas: Vec<f64>,
-    scope: AlphaScope,
-}
-
-impl RankLevels {
-    /// The level of every rank, 0 for none. Errors if a rank that occurs has no level with a share.
-    pub fn new(
-        mut level_of: Vec<u32>,
-        alphas: Vec<f64>,
-        scope: AlphaScope,
-        whole: &Distribution,
-    ) -> Result<Self> {
-        level_of.resize(whole.counts.len().max(level_of.len()), 0);
-        let mut without = 0;
-        for (rank, level) in level_of.iter_mut().enumerate() {
-            if whole.counts.get(rank).is_none_or(|rows| *rows == 0) {
-                *level = 0;
-            } else if !(1..=alphas.len()).contains(&(*level as usize)) {
-                without += 1;
-            }
-        }
-        if without > 0 {
-            return Err(Error::invalid(format!(
-                "sensitive values without a level between 1 and {}: {without}; give every value of the \
-                 column a level, and every level an alpha",
-                alphas.len()
-            )));
-        }
-        Ok(Self { level_of, alphas, scope })
-    }
-
-    /// Number of levels.
-    pub fn levels(&self) -> usize {
-        self.alphas.len()
-    }
-
-    /// Rows of a class on each level.
-    pub fn rows_on_level(&self, class: &[ValueCount]) -> Vec<u64> {
-        let mut rows = vec![0; self.alphas.len()];
-        for (rank, count) in class {
-            if let Some(rows) = self.place(*rank).and_then(|place| rows.get_mut(place)) {
-                *rows += count;
-            }
-        }
-        rows
-    }
-
-    /// The largest share on each level: of one value, or of all values of the level together.
-    fn shares(&self, class: &[ValueCount]) -> Vec<f64> {
-        let rows = class.iter().map(|(_, count)| count).sum::<u64>().max(1) as f64;
-        let most = match self.scope {
-            AlphaScope::Level => self.rows_on_level(class),
-            AlphaScope::Value => {
-                let mut most = vec![0; self.alphas.len()];
-                for (rank, count) in class {
-                    if let Some(most) = self.place(*rank).and_then(|place| most.get_mut(place)) {
-                        *most = (*most).max(*count);
-                    }
-                }
-                most
-            }
-        };
-        most.into_iter().map(|count| count as f64 / rows).collect()
-    }
-
-    fn place(&self, rank: u32) -> Option<usize> {
-        (self.level_of.get(rank as usize).copied()? as usize).checked_sub(1)
-    }
-}
-
-/// The largest shares of a release by level.
-#[derive(Debug, Clone)]
-struct GradedRisk {
-    levels: RankLevels,
-    worst: Vec<f64>,
-}
-
-impl GradedRisk {
-    /// Takes in a class; whether it keeps every share.
-    fn add(&mut self, class: &[ValueCount]) -> bool {
-        let shares = self.levels.shares(class);
-        let keeps = shares.iter().zip(&self.levels.alphas).all(|(s, a)| *s <= a + ROUNDING);
-        for (worst, share) in self.worst.iter_mut().zip(shares) {
-            *worst = worst.max(share);
-        }
-        keeps
-    }
-}
-
 /// The risk of a release, class by class.
 #[derive(Debug, Clone)]
 pub struct Risk {
@@ -304,8 +218,7 @@ impl Risk {
 
     /// Looks at the first sensitive column by level from now on.
     pub fn grade(&mut self, levels: RankLevels) {
-        let worst = vec![0.0; levels.levels()];
-        self.graded = Some(GradedRisk { levels, worst });
+        self.graded = Some(GradedRisk::new(levels));
     }
 
     /// Takes in a class: its rows, its risk for every sensitive column, and the values of the first
@@ -343,7 +256,7 @@ impl Risk {
         for (column, risk) in self.columns.iter().enumerate() {
             measures.extend(self.column_measures(risk).map(|measure| measure.of_column(column)));
         }
-        measures.extend(self.level_measures());
+        measures.extend(self.graded.iter().flat_map(GradedRisk::measures));
         measures
     }
 
@@ -353,18 +266,6 @@ impl Risk {
         let mut measures = self.measures();
         measures.retain(|measure| !measure.name.starts_with("prosecutor_risk"));
         measures
-    }
-
-    /// `alpha_1`, `alpha_2`, …: the largest share on each level.
-    fn level_measures(&self) -> Vec<Measure> {
-        let Some(graded) = &self.graded else { return Vec::new() };
-        let shares = graded.worst.iter().zip(&graded.levels.alphas);
-        let measure = |(level, (share, alpha)): (usize, (&f64, &f64))| {
-            Measure::of_table(format!("alpha_{}", level + 1), Some(*share))
-                .against(Some(*alpha), *share <= alpha + ROUNDING)
-                .of_column(0)
-        };
-        shares.enumerate().map(measure).collect()
     }
 
     fn table_measures(&self) -> Vec<Measure> {
@@ -460,32 +361,6 @@ mod tests {
         assert!(near(whole.distance(&[(0, 3)]), 0.5));
         // ½ (|0 − ½| + |½ − ¼| + |½ − ¼|)
         assert!(near(whole.distance(&[(1, 1), (2, 1)]), 0.5));
-    }
-
-    #[test]
-    fn shares_are_found_by_level() -> Result<()> {
-        // Ranks 1 and 2 on level 1, rank 3 on level 2; nothing is missing.
-        let whole = Distribution::new(vec![0, 3, 3, 4], false);
-        let levels = |scope| RankLevels::new(vec![0, 1, 1, 2], vec![0.4, 0.6], scope, &whole);
-        let alphas = |scope| -> Result<Vec<(f64, Option<bool>)>> {
-            let mut risk = Risk::new(Targets::default(), 1);
-            risk.grade(levels(scope)?);
-            for class in [[(1, 2), (2, 1), (3, 2)], [(1, 1), (2, 2), (3, 2)]] {
-                risk.add_class(5, [ColumnRisk::of_class(&class, &whole)], Some(&class));
-            }
-            let measures = risk.measures();
-            Ok(["alpha_1", "alpha_2"]
-                .map(|name| {
-                    let (value, holds) = found(&measures, name);
-                    (value.unwrap_or(f64::NAN), holds)
-                })
-                .to_vec())
-        };
-        assert_eq!(alphas(AlphaScope::Value)?, [(0.4, Some(true)), (0.4, Some(true))]);
-        assert_eq!(alphas(AlphaScope::Level)?, [(0.6, Some(false)), (0.4, Some(true))]);
-        let missing_level = RankLevels::new(vec![0, 1, 1], vec![0.4], AlphaScope::Value, &whole);
-        assert!(missing_level.is_err_and(|error| error.to_string().contains(": 1;")));
-        Ok(())
     }
 
     #[test]

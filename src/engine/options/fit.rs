@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::columnar::Ranges;
-use crate::engine::spec::{Approach, Method};
+use crate::engine::method::{Approach, Method};
 use crate::error::{Error, Result};
 
 impl Options {

@@ -17,7 +17,8 @@ pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
 
 use super::config::AnonymizeConfig;
-use super::spec::{Approach, Method, Spec};
+use super::method::{Approach, Method};
+use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
