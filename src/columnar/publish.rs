@@ -153,6 +153,9 @@ impl Publisher {
         // A class larger than a batch. Parts are copied: a slice would keep, and report, the whole.
         let part = |start: usize| {
             let end = (start + rows).min(batch.num_rows());
+            if batch.num_columns() == 0 {
+                return Ok(batch.slice(start, end - start));
+            }
             let indices: UInt32Array = (start as u32..end as u32).collect();
             take_record_batch(&batch, &indices).map_err(kernel_failed("any"))
         };
