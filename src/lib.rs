@@ -54,6 +54,7 @@
 
 #[cfg(feature = "engine")]
 pub mod columnar;
+pub mod association;
 mod error;
 pub mod hierarchy;
 pub mod measure;

@@ -5,6 +5,7 @@ pub mod classfly;
 pub mod cluster;
 mod job;
 pub mod partition;
+pub mod slicing;
 pub mod top_down;
 
 pub use job::Job;

@@ -57,7 +57,7 @@ pub fn shuffle_classes(
         let of_class = |class: usize| {
             let rows = rows[classes.range(class)].iter();
             // A sum: the rows of a class are in no order.
-            let sum = rows.fold(0u64, |sum, row| sum.wrapping_add(row.hash(keys, seed)));
+            let sum = rows.fold(0u64, |sum, row| sum.wrapping_add(row.keyed_hash(keys, seed)));
             let mut hasher = seed.hasher();
             hasher.write_u64(sum);
             hasher.finish()
@@ -81,7 +81,8 @@ pub fn shuffle_classes(
 }
 
 impl<C: Code, const W: usize> Row<C, W> {
-    fn hash(&self, keys: &RowKeys, seed: Seed) -> u64 {
+    /// A keyed hash of the codes and the sensitive values.
+    pub(crate) fn keyed_hash(&self, keys: &RowKeys, seed: Seed) -> u64 {
         let mut hasher = seed.hasher();
         self.codes.iter().for_each(|code| hasher.write_u32(code.get()));
         hasher.write_u64(keys.key(self.id).0);

@@ -15,7 +15,7 @@ const LEAST_CLASSES: usize = 8;
 const PATTERN_SHARE: usize = 16;
 
 /// Cuts the rows into blocks and leaves them in block order; returns the sizes.
-pub(super) fn cut<C: Code, const W: usize>(
+pub(in crate::method) fn cut<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
     global: &GlobalShares,
@@ -31,7 +31,7 @@ pub(super) fn cut<C: Code, const W: usize>(
 }
 
 /// The blocks as slices.
-pub(super) fn slices<'r, T>(mut rows: &'r mut [T], sizes: &[u32]) -> Vec<&'r mut [T]> {
+pub(in crate::method) fn slices<'r, T>(mut rows: &'r mut [T], sizes: &[u32]) -> Vec<&'r mut [T]> {
     let mut slices = Vec::with_capacity(sizes.len());
     for size in sizes {
         let (block, rest) = rows.split_at_mut(*size as usize);

@@ -58,6 +58,7 @@ mod tuples;
 
 use rayon::prelude::*;
 
+pub(super) use self::blocks::{cut as cut_into_blocks, slices as slices_of};
 use self::bottom_up::bottom_up;
 pub use self::distance::Scale;
 use self::distance::{Column, Metric};

@@ -1,0 +1,115 @@
+//! A second look at every bucket before it leaves.
+
+use super::columns::{Columns, all};
+use super::{Options, slack};
+use crate::error::{Error, Result};
+use crate::model::{Code, Row};
+
+/// A bucket as it was and as it is published.
+pub(super) struct Published<'a, C, const W: usize> {
+    pub(super) original: &'a [Row<C, W>],
+    pub(super) published: &'a [Row<C, W>],
+    pub(super) kept: &'a [u32],
+    pub(super) columns: &'a Columns,
+    /// By quasi-identifier, whether it publishes what covers the bucket.
+    pub(super) covered: u64,
+}
+
+impl<C: Code, const W: usize> Published<'_, C, W> {
+    /// Fails unless the bucket keeps every promise.
+    pub(super) fn check(&self, attributes: usize, k: u32, options: &Options) -> Result<()> {
+        let broken = |promise: &str| Err(Error::bug(format!("a bucket {promise}")));
+        let rows = self.published.len();
+        if rows < k as usize || self.original.len() != rows {
+            return broken("is too small");
+        }
+        let others = || self.columns.others.iter().copied();
+        let columns = || std::iter::once(self.columns.with_sensitive).chain(others());
+        if self.columns.others.is_empty() || self.columns.others.contains(&0) {
+            return broken("has one column only");
+        }
+        let disjoint = columns().map(u64::count_ones).sum::<u32>() as usize == attributes;
+        if !disjoint || columns().fold(0, |all, column| all | column) != all(attributes) {
+            return broken("has a quasi-identifier in no column or in two");
+        }
+        // Every column publishes the parts it had, the sensitive attribute's each at its own row.
+        for column in &self.columns.others {
+            if !self.same_parts(*column, attributes) {
+                return broken("publishes values that it did not have");
+            }
+        }
+        let own = self.original.iter().zip(self.published).all(|(original, published)| {
+            let same = |at: usize| original.codes[at] == published.codes[at];
+            original.id == published.id
+                && same(attributes)
+                && bits(self.columns.with_sensitive).all(same)
+        });
+        if !own {
+            return broken("has lost a sensitive value");
+        }
+        if options.has_kept {
+            let mut ids: Vec<u32> = self.original.iter().map(|row| row.id).collect();
+            let mut kept = self.kept.to_vec();
+            if ids.iter().zip(&kept).any(|(id, kept)| id == kept) {
+                return broken("keeps a row together");
+            }
+            ids.sort_unstable();
+            kept.sort_unstable();
+            if ids != kept {
+                return broken("publishes kept values that it did not have");
+            }
+        }
+        let columns = 1 + self.columns.others.len() + usize::from(options.has_kept);
+        if !is_diverse(self.published, attributes, self.sensitive_part(), options, columns) {
+            return broken("gives a sensitive value away");
+        }
+        Ok(())
+    }
+
+    /// What parts the bucket for whoever knows a person's quasi-identifiers.
+    fn sensitive_part(&self) -> u64 {
+        self.columns.with_sensitive & !self.covered
+    }
+
+    fn same_parts(&self, column: u64, attributes: usize) -> bool {
+        let parts = |rows: &[Row<C, W>]| {
+            let part = |row: &Row<C, W>| -> Vec<C> {
+                bits(column).filter(|at| *at < attributes).map(|at| row.codes[at]).collect()
+            };
+            let mut parts: Vec<Vec<C>> = rows.iter().map(part).collect();
+            parts.sort_unstable();
+            parts
+        };
+        parts(self.original) == parts(self.published)
+    }
+}
+
+/// The positions of the bits that are set.
+pub(super) fn bits(set: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |at| set >> at & 1 == 1)
+}
+
+/// Whether every part of a bucket, rows that agree in these quasi-identifiers, is diverse enough in so
+/// many columns.
+pub(super) fn is_diverse<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    sensitive: usize,
+    parted_by: u64,
+    options: &Options,
+    columns: usize,
+) -> bool {
+    let key = |row: &Row<C, W>| -> (Vec<C>, C) {
+        (bits(parted_by).map(|at| row.codes[at]).collect(), row.codes[sensitive])
+    };
+    let mut keys: Vec<(Vec<C>, C)> = rows.iter().map(key).collect();
+    keys.sort_unstable();
+    let parts: Vec<&[(Vec<C>, C)]> = keys.chunk_by(|a, b| a.0 == b.0).collect();
+    let slack = slack(columns, parts.len());
+    parts.iter().all(|part| {
+        let values = part.chunk_by(|a, b| a.1 == b.1);
+        let (different, most) = values.fold((0, 0), |(different, most), value| {
+            (different + 1, value.len().max(most))
+        });
+        different >= options.l as usize && options.allows(most, part.len(), slack)
+    })
+}

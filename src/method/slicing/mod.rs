@@ -1,0 +1,309 @@
+//! Slicing: buckets of rows whose columns are permuted apart (methods `asg_ls` and `slicing`).
+//!
+//! Values stay exact; what is broken is the link between groups of attributes. In this module an
+//! *attribute* is a quasi-identifier or the sensitive attribute, and a *column* is a group of attributes
+//! whose values stay together in a bucket.
+//!
+//! **Guarantee.** Every bucket has at least k rows, at least l different sensitive values and at least
+//! two columns. Whoever knows all quasi-identifiers of a person, the bucket, this documentation and
+//! the release, but not the seed, names the person's sensitive value with a chance of at most 1/l
+//! ([`Diversity::Frequency`]). Of any two columns no row keeps both its own parts. Quasi-identifiers
+//! outside rare values ([`Options::rare_below`]) are published as they are.
+//!
+//! Why l different values are not enough, and what is kept instead:
+//!
+//! - A value that most rows of a bucket have is named at once. So counts matter, not only
+//!   how many values there are.
+//! - A quasi-identifier in the sensitive attribute's column parts the bucket: only the rows that share
+//!   the person's value there are left. So the condition is kept in every such part of a bucket, and
+//!   a quasi-identifier that would break it leaves the column.
+//! - No row keeps its own value, and everyone may know it: each column in which the person is found
+//!   rules one sensitive value out. So a part of m rows in a bucket of c columns has at most (m − c)/l
+//!   rows of one value, (m − 1)/l where two columns are all there is.
+//!
+//! **Steps of `asg_ls`** (association set generating, local slicing).
+//!
+//! 1. *Associations*: frequent nodes of the hierarchies, then sets of nodes of two, three, … attributes
+//!    that at least `min_support` of the rows have. Most specific sets first: one in which the best
+//!    rule has `min_confidence` is an association, and its generalizations are not looked at. Those with
+//!    the sensitive attribute are ordered by importance: Σ weight · depth of the node / depth of the
+//!    hierarchy + confidence.
+//! 2. *Buckets*: for each association with the sensitive attribute, while free rows have it: a random such row
+//!    and the rows nearest to it that keep the guarantee, those that have the association too first. Then the
+//!    rows that have no association in the same way. Rows left over join the nearest bucket that stays
+//!    sound; if there is none they are suppressed.
+//! 3. *Columns* of a bucket: the association's attributes; then the other associations by how many rows
+//!    of the bucket have them, each taking its attributes that are still free if they are at least
+//!    `min_columns`; the rest is one column, or even parts if it is more than `max_columns`. A bucket
+//!    without an association has two columns, quasi-identifiers and sensitive attribute.
+//! 4. *Rare values*: an attribute of the bucket with a value that fewer than `rare_below` of all rows have is
+//!    generalized to what covers the bucket. If then fewer than two columns have k different rows, all
+//!    of the bucket is generalized.
+//! 5. *Permutation*: the sensitive attribute's column stays, every other one is permuted by the seed.
+//!
+//! **`slicing`** (the baseline) has one set of columns for the whole table, found by correlation (mean
+//! square contingency, k-medoids), and buckets by Mondrian. Steps 4 and 5 and the guarantee are the same.
+//!
+//! **Cost.** Associations are counted by bitmaps ([`crate::association`]). Nearest rows are looked for
+//! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
+//!
+//! **Departures.** The paper keeps l different values only, and in its own example a value is named with
+//! a chance of 1/2 where l is 3; [`Diversity::Distinct`] does what it says. Nodes at the top of a hierarchy
+//! are in no association, they hold for every row. Rows that have the association are taken before nearer
+//! ones that do not. Columns are joined where a bucket is too small for as many. `slicing` cuts a
+//! quasi-identifier off the sensitive attribute's column in the buckets where it would break the guarantee.
+//!
+//! **Source.** Wang, Yu and Zhang, "Anonymous algorithm based on local partition", Application
+//! Research of Computers, 2018 (paper P3); Li, Li, Zhang and Molloy, "Slicing: a new approach for privacy
+//! preserving data publishing", 2012.
+
+mod buckets;
+mod check;
+mod columns;
+mod correlation;
+mod distance;
+mod finish;
+mod permutation;
+mod vertices;
+
+use rayon::prelude::*;
+
+use self::buckets::Block;
+use self::columns::Chooser;
+use self::correlation::global_columns;
+use self::distance::Distance;
+use self::finish::{Bucket, Finisher};
+use self::vertices::{Associations, associations};
+use super::Job;
+use super::cluster::{cut_into_blocks, slices_of};
+use super::partition::{Cut, Split, partition_rows};
+use crate::error::{Error, Result};
+use crate::hierarchy::Axis;
+use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Seed, with_rows};
+
+/// What l means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
+pub enum Diversity {
+    /// A sensitive value is named with a chance of at most 1/l.
+    #[default]
+    Frequency,
+    /// A bucket has at least l different values, however often each of them occurs.
+    Distinct,
+}
+
+/// What a slicing is told beside its job.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// The sensitive attribute; its codes stand behind those of the quasi-identifiers.
+    pub sensitive: &'a Axis,
+    /// By quasi-identifier, the place of every code between 0 and 1 where it is a number or a date.
+    pub positions: &'a [Option<Vec<f64>>],
+    /// How diverse the sensitive values are.
+    pub l: u32,
+    /// What l means.
+    pub diversity: Diversity,
+    /// Values that fewer than this share of the rows have are generalized.
+    pub rare_below: f64,
+    /// Whether kept attributes are published, in a column of their own.
+    pub has_kept: bool,
+    /// Draws rows and permutations.
+    pub seed: &'a Seed,
+}
+
+/// How `asg_ls` finds associations and buckets.
+#[derive(Debug, Clone, Copy)]
+pub struct AsgOptions<'a> {
+    /// The share of all rows that an association needs.
+    pub min_support: f64,
+    /// The share of the rows with all nodes but one that have the last one too.
+    pub min_confidence: f64,
+    /// The most attributes of an association and of a column.
+    pub max_columns: usize,
+    /// The fewest attributes of a column that an association makes.
+    pub min_columns: usize,
+    /// How much each quasi-identifier, and behind them the sensitive attribute, counts; empty for all alike.
+    pub weights: &'a [f64],
+    /// Tables with more rows are cut into blocks of about this many first.
+    pub block_rows: usize,
+    /// The most words read to find associations.
+    pub work: u64,
+}
+
+/// A good `block_rows`, as measured on the Adult census (example `slicing`): larger blocks take longer and
+/// keep no more.
+pub const DEFAULT_BLOCK_ROWS: usize = 4_096;
+
+/// A sliced table. Its rows are in bucket order and hold, in each quasi-identifier, the code that is
+/// published; the number of a row says whose sensitive value it publishes.
+#[derive(Debug, Default)]
+pub struct Sliced {
+    /// The buckets.
+    pub buckets: Classes,
+    /// Rows behind the buckets, which fit nowhere.
+    pub suppressed: usize,
+    /// By bucket, the quasi-identifiers that publish what covers the bucket, a bit for each.
+    pub covered: Vec<u64>,
+    /// By position, the row whose kept attributes are published; empty if none are.
+    pub kept: Vec<u32>,
+    /// Columns of all buckets together.
+    pub columns: u64,
+    /// Associations with the sensitive attribute, and without it.
+    pub associations: (usize, usize),
+    /// Sets of nodes that were not looked at because the work would have been too much.
+    pub cut: u64,
+}
+
+/// Slices the rows by associations (method `asg_ls`).
+///
+/// Works on the current rayon pool. The outcome does not depend on the order of the rows or the number of
+/// threads. The requirement's models are not asked: [`Options::l`] is kept.
+pub fn asg_ls(rows: &mut RowTable, job: &Job, options: &Options, asg: &AsgOptions) -> Result<Sliced> {
+    with_rows!(rows, rows => asg_ls_rows(rows, job, options, asg))
+}
+
+/// Slices the rows by one set of columns (method `slicing`): as many as said, or as fit the data best.
+pub fn slicing(
+    rows: &mut RowTable,
+    job: &Job,
+    options: &Options,
+    columns: Option<usize>,
+) -> Result<Sliced> {
+    with_rows!(rows, rows => slicing_rows(rows, job, options, columns))
+}
+
+/// Bytes that a slicing takes for each row beside the codes, roughly: a second table of rows, bitmaps of
+/// the nodes, the columns of a block and the places of the kept attributes.
+pub fn row_bytes(attributes: usize) -> usize {
+    8 * attributes + 16
+}
+
+impl Options<'_> {
+    /// The fewest rows of a bucket.
+    fn least_rows(&self, k: u32) -> usize {
+        let diverse = match self.diversity {
+            Diversity::Frequency => self.l as usize + self.slack(),
+            // As many as it has columns, so that none keeps its own parts of two of them.
+            Diversity::Distinct => (self.l as usize).max(self.least_columns()),
+        };
+        diverse.max(k as usize)
+    }
+
+    /// The fewest columns of a bucket.
+    fn least_columns(&self) -> usize {
+        2 + usize::from(self.has_kept)
+    }
+
+    /// The slack of a bucket with the fewest columns.
+    fn slack(&self) -> usize {
+        slack(self.least_columns(), 1)
+    }
+
+    /// Whether a part of a bucket may have so many rows of one value.
+    fn allows(&self, most: usize, rows: usize, slack: usize) -> bool {
+        match self.diversity {
+            Diversity::Frequency => self.l as usize * most + slack <= rows,
+            Diversity::Distinct => true,
+        }
+    }
+}
+
+/// Rows of a part that are no guess for a person's own: each column beside the sensitive attribute's rules
+/// one out. The others are then equally likely only where nothing else parts them, in a bucket of two
+/// columns; otherwise one more is left out of account.
+fn slack(columns: usize, parts: usize) -> usize {
+    if columns == 2 && parts == 1 { 1 } else { columns }
+}
+
+fn asg_ls_rows<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    options: &Options,
+    asg: &AsgOptions,
+) -> Result<Sliced> {
+    check_possible(rows, job, options)?;
+    let Associations { with_sensitive, others, items, cut } =
+        associations(rows, job, options, asg)?;
+    let global = GlobalShares::new(job.requirement, job.sensitive);
+    let blocks = cut_into_blocks(rows, job, &global, asg.block_rows)?;
+    let distance = Distance::new(job.axes, options.positions);
+    let chooser = Chooser { items: &items, others: &others, asg, attributes: job.axes.len() };
+    let finisher = Finisher::new(rows, job, options);
+    let work = |(block, rows): (usize, &mut [Row<C, W>])| {
+        rows.sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
+        let block = Block::new(rows, job, options, &distance, block as u64);
+        let (buckets, left_over) = block.run(&with_sensitive, &items)?;
+        finisher.finish(rows, buckets, left_over, &|rows, bucket: &Bucket| match bucket.vertex {
+            Some(vertex) => {
+                let harmless = |attributes| finisher.harmless(rows, attributes);
+                chooser.columns(rows, &with_sensitive[vertex].set, harmless)
+            }
+            None => columns::Columns::apart(job.axes.len()),
+        })
+    };
+    let parts: Vec<Result<finish::Part<C, W>>> =
+        slices_of(rows, &blocks).into_par_iter().enumerate().map(work).collect();
+    let mut sliced = finish::join(rows, parts)?;
+    sliced.associations = (with_sensitive.len(), others.len());
+    sliced.cut = cut;
+    Ok(sliced)
+}
+
+fn slicing_rows<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    options: &Options,
+    columns: Option<usize>,
+) -> Result<Sliced> {
+    check_possible(rows, job, options)?;
+    let columns = global_columns(rows, job, options, columns)?;
+    let least = options.least_rows(job.requirement.k);
+    let requirement = crate::model::Requirement {
+        k: least as u32,
+        models: job.requirement.models.clone(),
+    };
+    let cut = Job { requirement: &requirement, ..*job };
+    let sizes = partition_rows(rows, &cut, Cut::Strict, Split::Widest)?;
+    let sizes = finish::join_unsound(rows, &sizes, job, options)?;
+    let finisher = Finisher::new(rows, job, options);
+    // Buckets by the thousand, so that threads have enough to do with each piece.
+    let pieces: Vec<&[u32]> = sizes.chunks(1_024).collect();
+    let rows_of = |piece: &&[u32]| piece.iter().sum::<u32>();
+    let piece_sizes: Vec<u32> = pieces.iter().map(rows_of).collect();
+    let work = |(piece, rows): (usize, &mut [Row<C, W>])| {
+        let mut buckets = Vec::with_capacity(pieces[piece].len());
+        let mut start = 0;
+        for size in pieces[piece] {
+            rows[start as usize..(start + size) as usize]
+                .sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
+            let number = ((piece as u64) << 32) | buckets.len() as u64;
+            buckets.push(Bucket { rows: (start..start + size).collect(), vertex: None, number });
+            start += size;
+        }
+        finisher.finish(rows, buckets, Vec::new(), &|_, _| columns.clone())
+    };
+    let parts: Vec<Result<finish::Part<C, W>>> =
+        slices_of(rows, &piece_sizes).into_par_iter().enumerate().map(work).collect();
+    finish::join(rows, parts)
+}
+
+fn check_possible<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    job: &Job,
+    options: &Options,
+) -> Result<()> {
+    let least = options.least_rows(job.requirement.k);
+    if rows.len() < job.requirement.k as usize {
+        return Err(Error::TooFewRows { rows: rows.len(), k: job.requirement.k });
+    }
+    let mut counts = vec![0u32; options.sensitive.codes as usize];
+    let sensitive = job.axes.len();
+    rows.iter().for_each(|row| counts[row.codes[sensitive].get() as usize] += 1);
+    let different = counts.iter().filter(|count| **count > 0).count();
+    if rows.len() < least || different < options.l as usize {
+        return Err(Error::Unsatisfiable { requirement: format!("l = {}", options.l) });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
