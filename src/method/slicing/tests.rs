@@ -344,13 +344,15 @@ fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
         seed: &seed,
     };
     let (mut worst, mut buckets) = (0.0f64, 0);
-    for number in 0..900 {
-        let rows = 3 + draw(4) as usize;
+    for number in 0..600 {
+        // All ways are counted one by one: larger buckets have two columns only.
+        let others = 1 + draw(3) as usize;
+        let rows = 3 + draw(if others == 1 { 5 } else { 3 }) as usize;
         let different = 1 + draw(rows as u32) as usize;
         let values: Vec<u8> = (0..rows).map(|at| (at % different) as u8).collect();
-        let rows = bucket(rows, 1 + draw(4), &values, &mut draw);
+        let rows = bucket(rows, 2 + draw(3), &values, &mut draw);
         // Every attribute goes to the sensitive one or to one of up to three other columns.
-        let mut wanted = columns::Columns { with_sensitive: 0, others: vec![0; 1 + draw(3) as usize] };
+        let mut wanted = columns::Columns { with_sensitive: 0, others: vec![0; others] };
         for at in 0..ATTRIBUTES {
             match draw(4) {
                 0 => wanted.with_sensitive |= 1 << at,
