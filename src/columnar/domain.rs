@@ -16,7 +16,7 @@ use super::levels::ModelledValues;
 use super::values::{exact, instants, positions, scaled, write, written_date, written_decimal};
 use crate::error::{Error, Result};
 use crate::hierarchy::{
-    Axis, DateStep, LabelTable, Levels, Tree, date_steps, float_intervals, intervals, prefixes,
+    Axis, DateStep, LabelTable, Levels, Shape, Tree, date_steps, float_intervals, intervals, prefixes,
 };
 
 /// A hierarchy whose labels are at hand.
@@ -88,6 +88,20 @@ impl Domain {
     /// Position of a code in `values`, `None` for the missing code.
     pub fn position(&self, code: u32) -> Option<usize> {
         (code as usize).checked_sub(usize::from(self.axis.missing))
+    }
+
+    /// The place of every code between the smallest value and the largest, 0 to 1, where the values are
+    /// numbers or dates and their hierarchy does not tell it.
+    pub fn places(&self) -> Result<Option<Vec<f64>>> {
+        if !self.kind.has_ranges() || !matches!(self.axis.shape, Shape::Tree(_)) {
+            return Ok(None);
+        }
+        let values = positions(&self.values, &self.name)?;
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let width = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+        let place = |value: f64| if width > 0.0 { (value - least) / width } else { 0.0 };
+        let missing = self.axis.missing.then_some(0.0);
+        Ok(Some(missing.into_iter().chain(values.into_iter().map(place)).collect()))
     }
 
     /// How a code is written, `None` for the missing code.

@@ -26,8 +26,12 @@ pub enum OutputColumn {
     /// A quasi-identifier as it is, by its position among them. It must have no hierarchy: then its
     /// codes are in the order of its values.
     ExactQuasiIdentifier(usize),
+    /// A quasi-identifier whose values change from row to row of a class, by its position among them.
+    SlicedQuasiIdentifier(usize),
     /// A column published as it is, by its position in the payload.
     Payload(usize),
+    /// The same in a column that was permuted apart from all others.
+    PayloadApart(usize),
     /// The number of the class.
     ClassId,
 }
@@ -36,7 +40,10 @@ impl OutputColumn {
     /// Whether rows of one class may differ in it.
     pub fn differs_in_class(&self) -> bool {
         match self {
-            Self::ExactQuasiIdentifier(_) | Self::Payload(_) => true,
+            Self::ExactQuasiIdentifier(_)
+            | Self::SlicedQuasiIdentifier(_)
+            | Self::Payload(_)
+            | Self::PayloadApart(_) => true,
             Self::QuasiIdentifier(_) | Self::ClassId => false,
         }
     }
@@ -49,6 +56,23 @@ pub enum Cells {
     Covering,
     /// By column, the node of each class. Every quasi-identifier has a tree.
     Nodes(Vec<Vec<u32>>),
+    /// The code of every row, which other rows of its class had, or what covers the class.
+    Sliced {
+        /// By class, the quasi-identifiers that publish what covers it, a bit for each.
+        covered: Vec<u64>,
+        /// By position, the row whose kept columns are published; empty if there are none.
+        kept: Vec<u32>,
+    },
+}
+
+impl Cells {
+    /// Whether a class publishes one value for all rows in a quasi-identifier.
+    fn covers(&self, class: usize, column: usize) -> bool {
+        match self {
+            Self::Covering | Self::Nodes(_) => true,
+            Self::Sliced { covered, .. } => covered[class] >> column & 1 == 1,
+        }
+    }
 }
 
 /// A verified release, not yet in any form.
@@ -170,7 +194,7 @@ impl Publisher {
         let positions = self.table.classes.range(classes.start).start
             ..self.table.classes.range(classes.end - 1).end;
         let in_batch = &rows[positions.clone()];
-        let payload = self.payload(in_batch)?;
+        let payload = self.payload(in_batch, positions.start)?;
         let order = self.order(in_batch, &classes, &payload)?;
         let ordered = |array: &ArrayRef, from: &UInt32Array| {
             live_values(&take(array, from, None).map_err(kernel_failed("published"))?)
@@ -181,7 +205,7 @@ impl Publisher {
             sizes.enumerate().flat_map(|(at, size)| std::iter::repeat_n(at as u32, size)).collect();
         let missing = || Error::bug("a published column was not gathered");
         let column = |(at, column): (usize, &OutputColumn)| match column {
-            OutputColumn::Payload(index) => {
+            OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
                 ordered(payload[*index].as_ref().ok_or_else(missing)?, &order)
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
@@ -195,6 +219,10 @@ impl Publisher {
                 let first = classes.start as u64;
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
                 Ok(Arc::new(ids.collect::<UInt64Array>()) as ArrayRef)
+            }
+            OutputColumn::SlicedQuasiIdentifier(index) => {
+                let values = self.per_row(rows, &classes, *index)?;
+                ordered(&values, &order)
             }
             OutputColumn::QuasiIdentifier(index) => {
                 let per_class = self.per_class(rows, classes.clone(), *index)?;
@@ -237,26 +265,69 @@ impl Publisher {
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
     }
 
+    /// A sliced quasi-identifier of the rows of some classes, in their own order.
+    fn per_row<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        classes: &Range<usize>,
+        column: usize,
+    ) -> Result<ArrayRef> {
+        let code = |at: usize| rows[at].codes[column].get();
+        // What covers a class is found once, from all its rows.
+        let cell_rows = classes.clone().flat_map(|class| {
+            let range = self.table.classes.range(class);
+            let covers = self.table.cells.covers(class, column);
+            range.clone().map(move |at| if covers { range.clone() } else { at..at + 1 })
+        });
+        let cell_rows: Vec<Range<usize>> = cell_rows.collect();
+        let codes_of = |range: Range<usize>| {
+            move |codes: &mut Vec<u32>| codes.extend(range.clone().map(code))
+        };
+        let closures: Vec<_> = cell_rows.iter().cloned().map(codes_of).collect();
+        let cells = cell_rows.iter().zip(&closures).map(|(range, codes)| {
+            let (low, high) = range.clone().map(code).fold((u32::MAX, 0), |(low, high), code| {
+                (low.min(code), high.max(code))
+            });
+            ClassCells { low, high, codes }
+        });
+        self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
+    }
+
     /// The payload of some rows, as far as this form publishes it.
     fn payload<C: Code, const W: usize>(
         &self,
         rows: &[Row<C, W>],
+        start: usize,
     ) -> Result<Vec<Option<ArrayRef>>> {
         let columns = &self.table.payload.columns;
         // Another form of the same release may need the other columns.
-        let used = |column: usize| self.form.columns.contains(&OutputColumn::Payload(column));
-        if !(0..columns.len()).any(used) {
-            return Ok(vec![None; columns.len()]);
-        }
-        let from: Vec<(usize, usize)> =
-            rows.iter().map(|row| self.table.payload.locate(row.id)).collect();
-        let gather = |chunks: &Vec<ArrayRef>| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-            interleave(&chunks, &from).map_err(kernel_failed("sensitive or kept"))
+        let has = |column| self.form.columns.contains(&column);
+        let locate = |id: u32| self.table.payload.locate(id);
+        let any = |of: fn(usize) -> OutputColumn| (0..columns.len()).any(|column| has(of(column)));
+        let own: Vec<(usize, usize)> = match any(OutputColumn::Payload) {
+            true => rows.iter().map(|row| locate(row.id)).collect(),
+            false => Vec::new(),
         };
-        (0..columns.len())
-            .map(|column| used(column).then(|| gather(&columns[column])).transpose())
-            .collect()
+        let apart: Vec<(usize, usize)> = match &self.table.cells {
+            Cells::Sliced { kept, .. } if any(OutputColumn::PayloadApart) => {
+                kept[start..start + rows.len()].iter().map(|id| locate(*id)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let gather = |chunks: &Vec<ArrayRef>, from: &[(usize, usize)]| {
+            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+            interleave(&chunks, from).map_err(kernel_failed("sensitive or kept"))
+        };
+        let column = |(column, chunks): (usize, &Vec<ArrayRef>)| {
+            if has(OutputColumn::Payload(column)) {
+                gather(chunks, &own).map(Some)
+            } else if has(OutputColumn::PayloadApart(column)) {
+                gather(chunks, &apart).map(Some)
+            } else {
+                Ok(None)
+            }
+        };
+        columns.iter().enumerate().map(column).collect()
     }
 
     /// The order in which the rows of some classes leave.
@@ -270,15 +341,34 @@ impl Publisher {
         if !self.form.columns.iter().any(OutputColumn::differs_in_class) {
             return Ok(UInt32Array::from(order));
         }
+        let classes_of_rows: Vec<u32> = match &self.table.cells {
+            Cells::Sliced { .. } => {
+                let rows_of = |class: usize| self.table.classes.range(class).len();
+                classes.clone().flat_map(|class| vec![class as u32; rows_of(class)]).collect()
+            }
+            Cells::Covering | Cells::Nodes(_) => Vec::new(),
+        };
+        let class_of = |at: usize| classes_of_rows[at] as usize;
+        let class_of = &class_of;
         let compare = |column: &OutputColumn| -> Result<Option<Compare>> {
             Ok(match *column {
                 OutputColumn::ExactQuasiIdentifier(index) => {
                     Some(Box::new(move |a, b| rows[a].codes[index].cmp(&rows[b].codes[index])))
                 }
-                OutputColumn::Payload(index) => match &payload[index] {
-                    Some(values) => Some(comparator(values)?),
-                    None => None,
-                },
+                OutputColumn::SlicedQuasiIdentifier(index) => {
+                    let is_covered =
+                        move |at: usize| self.table.cells.covers(class_of(at), index);
+                    Some(Box::new(move |a, b| match is_covered(a) {
+                        true => Ordering::Equal,
+                        false => rows[a].codes[index].cmp(&rows[b].codes[index]),
+                    }))
+                }
+                OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
+                    match &payload[index] {
+                        Some(values) => Some(comparator(values)?),
+                        None => None,
+                    }
+                }
                 OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
             })
         };

@@ -1,5 +1,6 @@
 //! `anonymize` for Rust programs: a builder over a `DataFrame`.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::error::Result;
@@ -16,6 +17,7 @@ use super::session::SessionSeed;
 use super::spec::{Models, Publish, Suppress};
 use crate::columnar::Ranges;
 use crate::method::partition::Split;
+use crate::method::slicing::Diversity;
 use crate::model::{AlphaScope, Seed};
 
 /// Builds the same plan as the SQL function. The session must know the functions
@@ -154,6 +156,66 @@ impl Anonymize {
     /// The most rows that a clustering looks at together; larger tables are cut into blocks first.
     pub fn block_rows(mut self, rows: usize) -> Self {
         self.options.block_rows = Some(i64::try_from(rows).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The number of column groups for [`Method::Slicing`], which otherwise finds one that fits.
+    pub fn columns(mut self, columns: usize) -> Self {
+        self.options.slicing.columns = Some(i64::try_from(columns).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// What [`Method::AsgLs`] takes for an association: the share of all rows that have it, and how often
+    /// its rule holds.
+    ///
+    /// ```
+    /// # use datafusion::prelude::*;
+    /// # use datafusion_anonymize::engine::{Anonymize, Method, Models};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> datafusion::error::Result<()> {
+    /// # let context = SessionContext::new();
+    /// # datafusion_anonymize::register_all(&context)?;
+    /// let census = "SELECT age, sex, education, marital_status, occupation FROM sample_census(rows => 500)";
+    /// let release = Anonymize::new(10)
+    ///     .method(Method::AsgLs)
+    ///     .models(Models { l: Some(3), ..Models::default() })
+    ///     .quasi_identifiers(["age", "sex", "education", "marital_status"])
+    ///     .sensitive(["occupation"])
+    ///     .associations(0.1, 0.7)
+    ///     .apply(context.sql(census).await?)?;
+    /// assert_eq!(release.count().await?, 500);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn associations(mut self, min_support: f64, min_confidence: f64) -> Self {
+        self.options.slicing.min_support = Some(min_support);
+        self.options.slicing.min_confidence = Some(min_confidence);
+        self
+    }
+
+    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`], and the most
+    /// attributes of any association and column.
+    pub fn column_sizes(mut self, sizes: RangeInclusive<usize>) -> Self {
+        let whole = |size: usize| Some(i64::try_from(size).unwrap_or(i64::MAX));
+        self.options.slicing.min_columns = whole(*sizes.start());
+        self.options.slicing.max_columns = whole(*sizes.end());
+        self
+    }
+
+    /// Values that a smaller share of the rows has are generalized by [`Method::AsgLs`] and
+    /// [`Method::Slicing`].
+    pub fn rare_below(mut self, share: f64) -> Self {
+        self.options.slicing.rare_below = Some(share);
+        self
+    }
+
+    /// What l means for [`Method::AsgLs`] and [`Method::Slicing`].
+    pub fn diversity(mut self, diversity: Diversity) -> Self {
+        let name = match diversity {
+            Diversity::Frequency => "frequency",
+            Diversity::Distinct => "distinct",
+        };
+        self.options.slicing.diversity = Some(name.to_owned());
         self
     }
 

@@ -69,6 +69,8 @@ pub struct Binding {
     pub privacy_unit: Option<usize>,
     /// Which of two tables is published, `None` for a release in one.
     pub publish: Option<Publish>,
+    /// Whether rows are published in columns that were permuted apart.
+    pub sliced: bool,
 }
 
 impl Binding {
@@ -85,6 +87,7 @@ impl Binding {
                 .collect(),
             privacy_unit: spec.privacy_unit.as_ref().map(index).transpose()?,
             publish: spec.publish,
+            sliced: spec.slicing.is_some(),
         })
     }
 
@@ -109,6 +112,7 @@ impl Binding {
             Some(Publish::QuasiIdentifiers) | None => &self.quasi_identifiers,
         };
         let as_published = match self.publish {
+            None if self.sliced => OutputColumn::SlicedQuasiIdentifier,
             None => OutputColumn::QuasiIdentifier,
             Some(_) => OutputColumn::ExactQuasiIdentifier,
         };
@@ -116,7 +120,11 @@ impl Binding {
         let published = (0..end).filter_map(|column| {
             let quasi_identifier = quasi_identifiers.iter().position(|qi| *qi == column);
             let kept = payload.iter().position(|kept| *kept == column);
-            quasi_identifier.map(as_published).or(kept.map(OutputColumn::Payload))
+            let as_kept = match self.sliced && !self.sensitive.contains(&column) {
+                true => OutputColumn::PayloadApart,
+                false => OutputColumn::Payload,
+            };
+            quasi_identifier.map(as_published).or(kept.map(as_kept))
         });
         let class_id = class_id.then_some(OutputColumn::ClassId);
         match self.publish {
@@ -139,7 +147,7 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
     let payload = binding.payload();
     let field = |column: OutputColumn| {
         Ok(match column {
-            OutputColumn::QuasiIdentifier(index) => {
+            OutputColumn::QuasiIdentifier(index) | OutputColumn::SlicedQuasiIdentifier(index) => {
                 let field = input.field(binding.quasi_identifiers[index]);
                 let kind =
                     Kind::of(field.data_type(), field.name()).map_err(super::planning_error)?;
@@ -149,8 +157,10 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
                 let field = input.field(binding.quasi_identifiers[index]);
                 Field::new(field.name(), field.data_type().clone(), field.is_nullable())
             }
-            OutputColumn::Payload(index) => input.field(payload[index]).clone(),
-            OutputColumn::ClassId => Field::new("class_id", DataType::UInt64, false),
+            OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
+                input.field(payload[index]).clone()
+            }
+            OutputColumn::ClassId => Field::new(spec.class_column(), DataType::UInt64, false),
         })
     };
     binding.output(spec.class_id).into_iter().map(field).collect()
@@ -217,10 +227,14 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
         let payload = binding.payload();
         let output = binding.output(self.spec.class_id);
         let of_input = output_columns.iter().filter_map(|column| match output.get(*column)? {
-            OutputColumn::QuasiIdentifier(index) | OutputColumn::ExactQuasiIdentifier(index) => {
+            OutputColumn::QuasiIdentifier(index)
+            | OutputColumn::SlicedQuasiIdentifier(index)
+            | OutputColumn::ExactQuasiIdentifier(index) => {
                 Some(binding.quasi_identifiers[*index])
             }
-            OutputColumn::Payload(index) => Some(payload[*index]),
+            OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
+                Some(payload[*index])
+            }
             OutputColumn::ClassId => None,
         });
         let all = |plan: &LogicalPlan| (0..plan.schema().fields().len()).collect();

@@ -38,9 +38,13 @@ pub enum Method {
     KMember,
     /// Groups are merged from single rows upward.
     BottomUp,
+    /// Values stay exact; the links between groups of columns are broken, by associations.
+    AsgLs,
+    /// The same with one set of columns for the whole table, by correlation.
+    Slicing,
 }
 
-const METHODS: [(&str, Method); 13] = [
+const METHODS: [(&str, Method); 15] = [
     ("rounded", Method::Rounded),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
@@ -54,6 +58,8 @@ const METHODS: [(&str, Method); 13] = [
     ("kaim", Method::Kaim),
     ("k_member", Method::KMember),
     ("bottom_up", Method::BottomUp),
+    ("asg_ls", Method::AsgLs),
+    ("slicing", Method::Slicing),
 ];
 
 /// What kind of work a method is: which options it takes and how its release is made.
@@ -71,6 +77,17 @@ pub enum Approach {
     TwoTables,
     /// Rows are grouped by distance.
     Cluster(Clustering),
+    /// Columns of buckets are permuted apart.
+    Slice(SliceBy),
+}
+
+/// What decides which columns stay together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SliceBy {
+    /// Associations between values, bucket by bucket.
+    Associations,
+    /// Correlation in the whole table.
+    Correlation,
 }
 
 impl Approach {
@@ -101,6 +118,8 @@ impl Method {
             Self::Kaim => Approach::Cluster(Clustering::Kaim(Scale::default())),
             Self::KMember => Approach::Cluster(Clustering::KMember),
             Self::BottomUp => Approach::Cluster(Clustering::BottomUp),
+            Self::AsgLs => Approach::Slice(SliceBy::Associations),
+            Self::Slicing => Approach::Slice(SliceBy::Correlation),
         }
     }
 }
@@ -108,7 +127,7 @@ impl Method {
 impl Method {
     /// Whether the method may leave out rows or cells.
     pub fn suppresses(self) -> bool {
-        matches!(self, Self::KMember | Self::AlphaK) || self.approach().has_constraints()
+        matches!(self, Self::KMember | Self::AlphaK | Self::AsgLs) || self.approach().has_constraints()
     }
 }
 

@@ -19,7 +19,7 @@ use parking_lot::RwLock;
 use super::arguments::{Arguments, Listing, fold, positional, text_value};
 use super::builder::plan_anonymize;
 use super::census::{CensusOptions, hierarchy_columns, sample_census, sample_hierarchy};
-use super::options::{Hierarchy, Options, Sensitivity};
+use super::options::{Hierarchy, Options, Sensitivity, SlicingOptions};
 use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
 use crate::model::Seed;
@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 25] = [
+const ANONYMIZE_OPTIONS: [&str; 33] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -50,11 +50,19 @@ const ANONYMIZE_OPTIONS: [&str; 25] = [
     "split",
     "ranges",
     "class_id",
+    "bucket_id",
     "constraints",
     "suppress",
     "suppression_limit",
     "weights",
     "block_rows",
+    "columns",
+    "max_columns",
+    "min_columns",
+    "min_support",
+    "min_confidence",
+    "rare_below",
+    "diversity",
     "seed",
 ];
 
@@ -130,6 +138,16 @@ impl AnonymizeRelationPlanner {
             suppression_limit: arguments.number("suppression_limit", context)?,
             weights: arguments.column_numbers("weights", context)?,
             block_rows: arguments.integer("block_rows", context)?,
+            slicing: SlicingOptions {
+                columns: arguments.integer("columns", context)?,
+                max_columns: arguments.integer("max_columns", context)?,
+                min_columns: arguments.integer("min_columns", context)?,
+                min_support: arguments.number("min_support", context)?,
+                min_confidence: arguments.number("min_confidence", context)?,
+                rare_below: arguments.number("rare_below", context)?,
+                diversity: arguments.text("diversity", context)?,
+                bucket_id: arguments.maybe_boolean("bucket_id", context)?,
+            },
             class_id: arguments.boolean("class_id", context)?,
             seed: (arguments.secret("seed", context)?)
                 .map(|seed| Seed::from_bytes(seed.as_bytes())),

@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
-use super::method::{Approach, Method};
+use super::method::{Approach, Method, SliceBy};
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
+use crate::method::slicing::Diversity;
 use crate::model::{AlphaScope, Seed};
 
 impl FromStr for Split {
@@ -220,6 +221,27 @@ impl fmt::Display for Models {
     }
 }
 
+/// How a slicing method works, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SlicingSpec {
+    /// Columns of the whole table, if a number was given.
+    pub columns: Option<usize>,
+    /// The most attributes of an association and of a column.
+    pub max_columns: usize,
+    /// The fewest attributes of a column that an association makes.
+    pub min_columns: usize,
+    /// The share of all rows that an association needs.
+    pub min_support: f64,
+    /// How often the rule of an association holds.
+    pub min_confidence: f64,
+    /// Values that a smaller share of the rows has are generalized.
+    pub rare_below: f64,
+    /// What l means.
+    pub diversity: Diversity,
+    /// The hierarchy of the sensitive column, where associations are looked for.
+    pub sensitive_hierarchy: Option<HierarchySource>,
+}
+
 /// Everything the operator needs to know, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
@@ -259,8 +281,10 @@ pub struct Spec {
     pub suppression_limit: Option<f64>,
     /// How much each quasi-identifier counts in a distance; empty for all alike.
     pub weights: Vec<f64>,
-    /// The most rows that a clustering looks at together, if a number was given.
+    /// The most rows that are looked at together, if a number was given.
     pub block_rows: Option<usize>,
+    /// How columns are put together, for the methods that break the links between them.
+    pub slicing: Option<SlicingSpec>,
     /// The secret that breaks ties.
     pub seed: Seed,
 }
@@ -322,6 +346,47 @@ impl Spec {
         weights.into_iter().chain(block_rows).collect()
     }
 
+    fn slicing_entries(&self, by: SliceBy) -> Vec<(&'static str, String)> {
+        let Some(slicing) = &self.slicing else { return Vec::new() };
+        let mut entries = Vec::new();
+        if slicing.diversity == Diversity::Distinct {
+            entries.push(("diversity", "distinct".to_owned()));
+        }
+        match by {
+            SliceBy::Associations => {
+                let hierarchy = slicing.sensitive_hierarchy.as_ref();
+                entries.extend(hierarchy.map(|of| ("sensitive_hierarchy", of.to_string())));
+                entries.extend([
+                    ("max_columns", slicing.max_columns.to_string()),
+                    ("min_columns", slicing.min_columns.to_string()),
+                    ("min_support", slicing.min_support.to_string()),
+                    ("min_confidence", slicing.min_confidence.to_string()),
+                ]);
+                entries.extend(self.cluster_entries());
+            }
+            SliceBy::Correlation => {
+                entries.extend(slicing.columns.map(|columns| ("columns", columns.to_string())));
+            }
+        }
+        if slicing.rare_below > 0.0 {
+            entries.push(("rare_below", slicing.rare_below.to_string()));
+        }
+        entries
+    }
+
+    /// The name of the column that tells classes apart.
+    pub fn class_column(&self) -> &'static str {
+        if self.slicing.is_some() { "bucket_id" } else { "class_id" }
+    }
+
+    /// What the method looks at beside the quasi-identifiers as if it were one: the sensitive column, where
+    /// its link to them is broken.
+    pub fn linked_sensitive(&self) -> Option<QuasiIdentifier> {
+        let hierarchy = self.slicing.as_ref()?.sensitive_hierarchy.clone();
+        let column = self.sensitive.first()?.clone();
+        Some(QuasiIdentifier { column, hierarchy })
+    }
+
     /// Method, k, models and roles: what EXPLAIN may show. Never the seed.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let names = |columns: &[Column]| {
@@ -363,6 +428,7 @@ impl Spec {
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
             Approach::Cluster(_) => entries.extend(self.cluster_entries()),
+            Approach::Slice(by) => entries.extend(self.slicing_entries(by)),
             _ if self.suppress == Suppress::Rows => {
                 entries.push(("suppress", "rows".to_owned()));
             }

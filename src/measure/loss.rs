@@ -16,6 +16,18 @@ pub fn loss(rows: &RowTable, classes: &Classes, axes: &[&Axis]) -> f64 {
     total / classes.rows() as f64 / axes.len() as f64
 }
 
+/// Summed loss of the rows of a sliced table, 1 for a row that has lost everything: only what covers a
+/// bucket has lost something, in the columns whose bits are set.
+pub fn cover_loss(rows: &RowTable, buckets: &Classes, axes: &[Axis], covered: &[u64]) -> f64 {
+    let axes: Vec<&Axis> = axes.iter().collect();
+    let with_cover = buckets.ranges().zip(covered).filter(|(_, covered)| **covered != 0);
+    with_rows!(rows, rows => {
+        let lost: f64 =
+            with_cover.map(|(range, covered)| class_loss(&rows[range], &axes, *covered)).sum();
+        lost / axes.len().max(1) as f64
+    })
+}
+
 fn total_loss<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     classes: &Classes,
@@ -27,14 +39,14 @@ fn total_loss<C: Code, const W: usize>(
         .into_par_iter()
         .map(|block| {
             let block = block * BLOCK..((block + 1) * BLOCK).min(classes.len());
-            block.map(|class| class_loss(&rows[classes.range(class)], axes)).sum()
+            block.map(|class| class_loss(&rows[classes.range(class)], axes, u64::MAX)).sum()
         })
         .collect();
     blocks.iter().sum()
 }
 
-/// Loss of one class, summed over its rows and axes.
-fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis]) -> f64 {
+/// Loss of one class, summed over its rows and those axes whose bits are set.
+fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis], of: u64) -> f64 {
     let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
     for row in rows {
         for axis in 0..W {
@@ -56,12 +68,24 @@ fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis]) -> f6
         }
         axis.loss(low, high)
     };
-    rows.len() as f64 * axes.iter().enumerate().map(cell).sum::<f64>()
+    let axes = axes.iter().enumerate().filter(|(index, _)| (of >> index) & 1 == 1);
+    rows.len() as f64 * axes.map(cell).sum::<f64>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_covers_a_bucket_has_lost_something() {
+        let rows = RowTable::from_codes(&[[0, 0], [1, 2], [2, 0], [0, 2]]);
+        let axes = [Axis::line(&[0.0, 1.0, 4.0], false), Axis::line(&[0.0, 1.0, 2.0], false)];
+        let buckets = Classes::from_sizes(&[2, 2]).ok();
+        let lost = rows.zip(buckets).map(|(rows, buckets)| {
+            [[0, 0], [0b01, 0], [0b10, 0b01]].map(|covered| cover_loss(&rows, &buckets, &axes, &covered))
+        });
+        assert_eq!(lost, Some([0.0, 0.25, 1.0 + 1.0]));
+    }
 
     #[test]
     fn loss_is_the_mean_over_cells() {

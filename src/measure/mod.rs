@@ -11,7 +11,7 @@ mod utility;
 
 pub use graded::RankLevels;
 pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomplete_measures};
-pub use loss::loss;
+pub use loss::{cover_loss, loss};
 pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};

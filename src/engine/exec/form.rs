@@ -5,13 +5,14 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
-use crate::columnar::{Cells, CodedTable, ListedLevels};
+use crate::association::DEFAULT_WORK;
+use crate::columnar::{Cells, CodedTable, Domain, ListedLevels};
 use crate::engine::execution_error;
-use crate::engine::method::Approach;
+use crate::engine::method::{Approach, SliceBy};
 use crate::engine::spec::{Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
-use crate::measure::{loss, node_loss, precision};
+use crate::measure::{cover_loss, loss, node_loss, precision};
 use crate::method::Job;
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
@@ -19,6 +20,7 @@ use crate::method::classfly::{
 };
 use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::partition::partition;
+use crate::method::slicing::{self, Diversity, Sliced};
 use crate::method::top_down::top_down;
 use crate::model::{
     Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement,
@@ -50,6 +52,7 @@ impl Former<'_> {
             Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
             // The class of every row and its place among the classes, and the keys of rows that mix.
             Approach::TwoTables => 24,
+            Approach::Slice(_) => slicing::row_bytes(self.spec.quasi_identifiers.len() + 1),
             Approach::Freeze(_) | Approach::FullDomain => {
                 classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
             }
@@ -73,6 +76,7 @@ impl Former<'_> {
             Approach::Freeze(variant) => self.recode(table, Some(variant))?,
             Approach::FullDomain => self.recode(table, None)?,
             Approach::Cluster(clustering) => self.cluster(table, clustering)?,
+            Approach::Slice(by) => self.slice(table, by)?,
         };
         let classes = &formed.classes;
         self.metrics.suppressed_rows.add(rows - classes.rows());
@@ -142,7 +146,7 @@ impl Former<'_> {
                 cluster::block_bytes(codes, blocks.min(table.rows.len()))
             }
             // Rows go to their classes through a second table.
-            Approach::TwoTables => table.rows.bytes(),
+            Approach::TwoTables | Approach::Slice(_) => table.rows.bytes(),
             _ => 0,
         }
     }
@@ -212,11 +216,79 @@ impl Former<'_> {
                 required.push(Model::Graded { column, grades });
             }
         }
+        let slicing = self.spec.slicing.as_ref();
+        if let (Some(Diversity::Frequency), Some(l)) = (slicing.map(|s| s.diversity), models.l) {
+            // The share that a value may have at most; the method keeps a little less.
+            required.push(Model::Share { column: 0, alpha: 1.0 / f64::from(l) });
+        }
         if units == 1 {
             let column = self.modelled - 1;
             required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
         }
         Ok(Requirement { k: self.spec.k, models: required })
+    }
+
+    /// Breaks the links between groups of columns, bucket by bucket.
+    fn slice(&self, table: &mut CodedTable, by: SliceBy) -> Result<Formed> {
+        let bug = || execution_error(Error::bug("a slicing lost its options"));
+        let asked = self.spec.slicing.as_ref().ok_or_else(bug)?;
+        let requirement = self.requirement(table)?;
+        let timer = self.metrics.partition_time.timer();
+        let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
+        let places = table.domains.iter().map(Domain::places).collect::<crate::Result<Vec<_>>>();
+        let places = places.map_err(execution_error)?;
+        // The sensitive column stands behind the quasi-identifiers.
+        let (sensitive, axes) = axes.split_last().ok_or_else(bug)?;
+        let job = Job {
+            axes,
+            requirement: &requirement,
+            sensitive: &table.modelled,
+            keys: &table.keys,
+            cancel: self.cancel,
+        };
+        let options = slicing::Options {
+            sensitive,
+            positions: &places,
+            l: self.spec.models.l.ok_or_else(bug)?,
+            diversity: asked.diversity,
+            rare_below: asked.rare_below,
+            has_kept: !self.spec.keep.is_empty(),
+            seed: &self.spec.seed,
+        };
+        let rows = &mut table.rows;
+        let sliced = match by {
+            SliceBy::Associations => {
+                let asg = slicing::AsgOptions {
+                    min_support: asked.min_support,
+                    min_confidence: asked.min_confidence,
+                    max_columns: asked.max_columns,
+                    min_columns: asked.min_columns,
+                    weights: &self.spec.weights,
+                    block_rows: self.spec.block_rows.unwrap_or(slicing::DEFAULT_BLOCK_ROWS),
+                    work: DEFAULT_WORK,
+                };
+                slicing::asg_ls(rows, &job, &options, &asg)
+            }
+            SliceBy::Correlation => slicing::slicing(rows, &job, &options, asked.columns),
+        };
+        let sliced = sliced.map_err(execution_error)?;
+        timer.done();
+        let _timer = self.metrics.verify_time.timer();
+        let rows = &table.rows;
+        let placement = Placement {
+            id_at: &|at| rows.id_at(at),
+            rows: rows.len(),
+            classes: &sliced.buckets,
+            suppressed: sliced.suppressed,
+        };
+        check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
+        self.check_suppressed_rows(rows.len(), sliced.suppressed)?;
+        let lost = cover_loss(rows, &sliced.buckets, axes, &sliced.covered);
+        let lost = lost + sliced.suppressed as f64;
+        self.metrics.loss.set(lost / rows.len().max(1) as f64);
+        self.metrics.slicing(by, &sliced);
+        let Sliced { buckets, covered, kept, .. } = sliced;
+        Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept } })
     }
 
     /// Satisfies the constraints by freezing rows, or without a variant by whole columns.

@@ -11,6 +11,9 @@ use datafusion::physical_plan::metrics::{
     MetricValue, Time,
 };
 
+use crate::engine::method::SliceBy;
+use crate::method::slicing::Sliced;
+
 /// Counters and timers of one execution, in the order of its phases.
 #[derive(Debug, Clone)]
 pub(super) struct ReleaseMetrics {
@@ -59,6 +62,20 @@ impl ReleaseMetrics {
     /// Prec: how far values stay below the tops of their hierarchies.
     pub(super) fn precision(&self, precision: f64) {
         share(&self.set, "precision").set(precision);
+    }
+
+    /// What a slicing found, and how many columns its buckets have together.
+    pub(super) fn slicing(&self, by: SliceBy, sliced: &Sliced) {
+        let gauge = |name: &'static str, value: u64| {
+            MetricBuilder::new(&self.set).gauge(name, 0).set(value as usize);
+        };
+        gauge("bucket_columns", sliced.columns);
+        if by == SliceBy::Associations {
+            let (with_sensitive, others) = sliced.associations;
+            gauge("sensitive_associations", with_sensitive as u64);
+            gauge("other_associations", others as u64);
+            gauge("association_sets_cut", sliced.cut);
+        }
     }
 
     /// Rows that publish `*` in all columns of an independent subset of the constraints.

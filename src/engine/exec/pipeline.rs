@@ -141,6 +141,10 @@ fn form(
             payload.push(full_payload[*index]);
             OutputColumn::Payload(payload.len() - 1)
         }
+        OutputColumn::PayloadApart(index) => {
+            payload.push(full_payload[*index]);
+            OutputColumn::PayloadApart(payload.len() - 1)
+        }
         other => *other,
     };
     ReleaseForm {
@@ -166,9 +170,10 @@ impl Release {
         }
         let binding = &exec.binding;
         let protected: &[usize] = if exec.spec.has_models() { &binding.sensitive } else { &[] };
+        let linked = if binding.sliced { binding.sensitive.first() } else { None };
         let layout = Layout {
             schema: exec.input.schema(),
-            quasi_identifiers: binding.quasi_identifiers.clone(),
+            quasi_identifiers: binding.quasi_identifiers.iter().chain(linked).copied().collect(),
             modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
             keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
             kept: binding.keep.clone(),
@@ -196,8 +201,9 @@ impl Release {
 
     /// Everything up to the first row: read, encode, partition, verify.
     async fn prepare(self) -> Result<(Self, Prepared)> {
-        let hierarchies =
-            resolve(&self.spec.quasi_identifiers, &self.hierarchies, &self.context).await?;
+        let mut quasi_identifiers = self.spec.quasi_identifiers.clone();
+        quasi_identifiers.extend(self.spec.linked_sensitive());
+        let hierarchies = resolve(&quasi_identifiers, &self.hierarchies, &self.context).await?;
         let levels = match &self.spec.grading {
             Some(grading) => Some(resolve_levels(grading, &self.hierarchies, &self.context).await?),
             None => None,

@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::columnar::Ranges;
-use crate::engine::method::{Approach, Method};
+use crate::engine::method::{Approach, Method, SliceBy};
 use crate::error::{Error, Result};
 
 impl Options {
@@ -13,7 +13,13 @@ impl Options {
         let two_tables = approach == Approach::TwoTables;
         let cuts = matches!(approach, Approach::Partition(_));
         let clusters = matches!(approach, Approach::Cluster(_));
-        let clustering = "use 'kaim', 'k_member' or 'bottom_up'";
+        let slices = matches!(approach, Approach::Slice(_));
+        let associates = approach == Approach::Slice(SliceBy::Associations);
+        let clustering = "use 'kaim', 'k_member', 'bottom_up' or 'asg_ls'";
+        let by_association = "it looks for no associations; use 'asg_ls'";
+        let slicing = "it breaks no links between columns; use 'asg_ls' or 'slicing'";
+        let only_l = "it keeps k and l; use 'rounded' or 'top_down'";
+        let asked = &self.slicing;
         let given = |option: &'static str, given: bool| given.then(|| format!("option '{option}'"));
         let constrained = "use 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
                            'datafly'";
@@ -32,8 +38,12 @@ impl Options {
             (two_tables, given("l", self.l.is_some()), only_alpha),
             (two_tables, given("entropy_l", self.entropy_l.is_some()), only_alpha),
             (two_tables, given("t", self.t.is_some()), only_alpha),
+            (slices, given("entropy_l", self.entropy_l.is_some()), only_l),
+            (slices, given("t", self.t.is_some()), only_l),
+            (slices, given("alpha", !self.alpha.is_empty()), only_l),
+            (slices, given("sensitivity", self.sensitivity.is_some()), only_l),
             (
-                freezes || two_tables,
+                freezes || two_tables || slices,
                 given("privacy_unit", self.privacy_unit.is_some()),
                 "it counts rows; use 'rounded' or 'mondrian', or aggregate to a row per person",
             ),
@@ -44,8 +54,24 @@ impl Options {
                 "rows of one published value are not one class, and a mean could be a single row's \
                  value; use 'label' or 'bounds'",
             ),
-            (!clusters, given("weights", !self.weights.is_empty()), clustering),
-            (!clusters, given("block_rows", self.block_rows.is_some()), clustering),
+            (!clusters && !associates, given("weights", !self.weights.is_empty()), clustering),
+            (!clusters && !associates, given("block_rows", self.block_rows.is_some()), clustering),
+            (!associates, given("max_columns", asked.max_columns.is_some()), by_association),
+            (!associates, given("min_columns", asked.min_columns.is_some()), by_association),
+            (!associates, given("min_support", asked.min_support.is_some()), by_association),
+            (!associates, given("min_confidence", asked.min_confidence.is_some()), by_association),
+            (
+                !slices || associates,
+                given("columns", asked.columns.is_some()),
+                "its columns differ from bucket to bucket or there are none; use 'slicing'",
+            ),
+            (!slices, given("rare_below", asked.rare_below.is_some()), slicing),
+            (!slices, given("diversity", asked.diversity.is_some()), slicing),
+            (
+                !slices,
+                given("bucket_id", asked.bucket_id.is_some()),
+                "it makes classes; use class_id",
+            ),
             (
                 method == Method::KMember,
                 given("t", self.t.is_some()),
@@ -65,7 +91,11 @@ impl Options {
                 "{option} does not go with method '{method}': {instead}"
             )));
         }
-        if two_tables { self.check_two_tables() } else { Ok(()) }
+        match approach {
+            Approach::TwoTables => self.check_two_tables(),
+            Approach::Slice(_) => self.check_sliced(&method.to_string()),
+            _ => Ok(()),
+        }
     }
 
     fn check_two_tables(&self) -> Result<()> {

@@ -6,18 +6,20 @@ mod fit;
 mod hierarchies;
 mod models;
 mod roles;
+mod slicing;
 
 use std::str::FromStr;
 
 pub(super) use constraints::constraint_columns;
-use datafusion::common::DFSchema;
+use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::LogicalPlan;
 use hierarchies::add_automatic_hierarchies;
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
+pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
-use super::method::{Approach, Method};
+use super::method::{Approach, Method, SliceBy};
 use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
@@ -112,6 +114,7 @@ pub struct Options {
     pub(super) suppression_limit: Option<f64>,
     pub(super) weights: Vec<(String, f64)>,
     pub(super) block_rows: Option<i64>,
+    pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
     pub(super) seed: Option<Seed>,
 }
@@ -143,22 +146,33 @@ impl Options {
         } else {
             (self.checked_k(settings)?, Vec::new())
         };
-        let weights = self.checked_weights(input, &roles.quasi_identifiers)?;
+        let mut slicing = self.checked_slicing(approach)?;
+        let by_associations = approach == Approach::Slice(SliceBy::Associations);
+        // The sensitive column stands behind the quasi-identifiers where its links to them count.
+        let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
+        let linked: Vec<Column> = roles.quasi_identifiers.iter().chain(linked).cloned().collect();
+        let weights = self.checked_weights(input, &linked)?;
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
-        let class_id = self.class_id || approach == Approach::TwoTables;
+        let class_id = self.class_id
+            || self.slicing.bucket_id == Some(true)
+            || approach == Approach::TwoTables;
         let (seed, mix) = (self.seed.unwrap_or(session_seed), self.mix);
-        if class_id && roles.publishes("class_id") {
-            return Err(Error::invalid(
-                "option 'class_id': the input has a column 'class_id' already; rename it in the input query",
-            ));
+        let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
+        if class_id && roles.publishes(class_column) {
+            return Err(Error::invalid(format!(
+                "option '{class_column}': the input has a column '{class_column}' already; rename it in \
+                 the input query"
+            )));
         }
         let mut tables = Vec::new();
         let grading = self.checked_grading(&mut tables)?;
-        let mut quasi_identifiers =
-            self.with_hierarchies(&roles.quasi_identifiers, input, &mut tables)?;
-        if approach.has_constraints() {
+        let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
+        if approach.has_constraints() || by_associations {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
+        }
+        if let Some(slicing) = &mut slicing {
+            slicing.sensitive_hierarchy = quasi_identifiers.pop().and_then(|last| last.hierarchy);
         }
         let spec = Spec {
             method,
@@ -179,6 +193,7 @@ impl Options {
             suppression_limit,
             weights,
             block_rows,
+            slicing,
             seed,
         };
         Ok((spec, tables))

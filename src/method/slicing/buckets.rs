@@ -185,6 +185,22 @@ impl<'a> Block<'a> {
         pick.is_full().then_some(pick.chosen)
     }
 
+    /// The fewest rows of a bucket that takes its share of the most frequent value, so that the free rows
+    /// left behind can make sound buckets too, and the most rows of one value in it.
+    fn wanted_rows(&self) -> Option<(usize, u32)> {
+        let (options, free) = (self.options, self.positions.len());
+        if free < self.least {
+            return None;
+        }
+        if options.diversity == Diversity::Distinct {
+            return Some((self.least, self.least as u32));
+        }
+        let most = self.free_of.iter().copied().max().unwrap_or(0) as usize;
+        let cap = |rows: usize| (rows - options.slack()) / options.l as usize;
+        let fits = |rows: &usize| cap(*rows) * free >= most * rows;
+        (self.least..=free).find(fits).map(|rows| (rows, cap(rows) as u32))
+    }
+
     /// The distance of every free row to one of them.
     fn distances(&self, from: usize) -> Vec<u32> {
         let mut sums = vec![0u32; self.positions.len()];
@@ -257,6 +273,8 @@ impl<'a> Block<'a> {
 /// Rows chosen for a bucket.
 struct Pick<'b> {
     block: &'b Block<'b>,
+    /// How many rows the bucket shall have.
+    wanted: usize,
     chosen: Vec<usize>,
     /// By value, the chosen rows.
     counts: Vec<(u32, u32)>,
@@ -269,16 +287,13 @@ struct Pick<'b> {
 impl<'b> Pick<'b> {
     /// `None` if the free rows make no sound bucket.
     fn new(block: &'b Block<'b>) -> Option<Self> {
-        let (least, l) = (block.least, block.options.l as usize);
-        let others = block.positions.len().checked_sub(least)?;
-        let cap = match block.options.diversity {
-            Diversity::Frequency => (least - block.options.slack()) / l,
-            Diversity::Distinct => least,
-        } as u32;
+        let l = block.options.l as usize;
         let free = &block.free_of;
+        let (wanted, cap) = block.wanted_rows()?;
+        let others = block.positions.len() - wanted;
         let room: u64 = free.iter().map(|rows| u64::from(*rows.min(&cap))).sum();
         let different = free.iter().filter(|rows| **rows > 0).count();
-        if room < least as u64 || different < l {
+        if room < wanted as u64 || different < l {
             return None;
         }
         let needed = |(value, rows): (usize, &u32)| {
@@ -289,12 +304,12 @@ impl<'b> Pick<'b> {
             Diversity::Frequency => free.iter().enumerate().filter_map(needed).collect(),
             Diversity::Distinct => Vec::new(),
         };
-        let chosen = Vec::with_capacity(least);
-        Some(Self { block, chosen, counts: Vec::new(), cap, needed })
+        let chosen = Vec::with_capacity(wanted);
+        Some(Self { block, wanted, chosen, counts: Vec::new(), cap, needed })
     }
 
     fn is_full(&self) -> bool {
-        self.chosen.len() >= self.block.least
+        self.chosen.len() >= self.wanted
     }
 
     fn of(&self, value: u32) -> u32 {
@@ -325,7 +340,7 @@ impl<'b> Pick<'b> {
         }
         let own = self.of(value);
         let missing = (self.block.options.l as usize).saturating_sub(self.counts.len());
-        let places = self.block.least - self.chosen.len();
+        let places = self.wanted - self.chosen.len();
         let fits = match self.block.options.diversity {
             Diversity::Frequency => own < self.cap,
             Diversity::Distinct => own == 0 || places > missing,

@@ -3,7 +3,7 @@
 use super::check::{Published, bits, is_diverse};
 use super::columns::{Columns, all};
 use super::permutation::permutations;
-use super::{Options, Sliced};
+use super::{Options, Sliced, counts};
 use crate::error::{Error, Result};
 use crate::method::Job;
 use crate::model::{Classes, Code, Row};
@@ -53,9 +53,7 @@ impl<'a> Finisher<'a> {
     ) -> Self {
         let least = options.rare_below * rows.len() as f64;
         let of_attribute = |(at, axis): (usize, &crate::hierarchy::Axis)| {
-            let mut counts = vec![0u32; axis.codes as usize];
-            rows.iter().for_each(|row| counts[row.codes[at].get() as usize] += 1);
-            counts.into_iter().map(|count| f64::from(count) < least).collect()
+            counts(rows, at, axis.codes).into_iter().map(|count| f64::from(count) < least).collect()
         };
         let rare = match options.rare_below > 0.0 {
             true => job.axes.iter().enumerate().map(of_attribute).collect(),

@@ -79,7 +79,9 @@ use super::cluster::{cut_into_blocks, slices_of};
 use super::partition::{Cut, Split, partition_rows};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
-use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Seed, with_rows};
+use crate::model::{
+    Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
+};
 
 /// What l means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
@@ -223,8 +225,10 @@ fn asg_ls_rows<C: Code, const W: usize>(
     check_possible(rows, job, options)?;
     let Associations { with_sensitive, others, items, cut } =
         associations(rows, job, options, asg)?;
-    let global = GlobalShares::new(job.requirement, job.sensitive);
-    let blocks = cut_into_blocks(rows, job, &global, asg.block_rows)?;
+    let requirement = block_requirement(rows, job, options);
+    let of_blocks = Job { requirement: &requirement, ..*job };
+    let global = GlobalShares::new(&requirement, job.sensitive);
+    let blocks = cut_into_blocks(rows, &of_blocks, &global, asg.block_rows)?;
     let distance = Distance::new(job.axes, options.positions);
     let chooser = Chooser { items: &items, others: &others, asg, attributes: job.axes.len() };
     let finisher = Finisher::new(rows, job, options);
@@ -257,12 +261,9 @@ fn slicing_rows<C: Code, const W: usize>(
     check_possible(rows, job, options)?;
     let columns = global_columns(rows, job, options, columns)?;
     let least = options.least_rows(job.requirement.k);
-    let requirement = crate::model::Requirement {
-        k: least as u32,
-        models: job.requirement.models.clone(),
-    };
+    let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
     let cut = Job { requirement: &requirement, ..*job };
-    let sizes = partition_rows(rows, &cut, Cut::Strict, Split::Widest)?;
+    let sizes = partition_rows(rows, &cut, Cut::Relaxed, Split::Widest)?;
     let sizes = finish::join_unsound(rows, &sizes, job, options)?;
     let finisher = Finisher::new(rows, job, options);
     // Buckets by the thousand, so that threads have enough to do with each piece.
@@ -286,6 +287,34 @@ fn slicing_rows<C: Code, const W: usize>(
     finish::join(rows, parts)
 }
 
+/// What a block must satisfy: no value so frequent that buckets would have to be large, as long as that
+/// holds for the whole table.
+fn block_requirement<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    job: &Job,
+    options: &Options,
+) -> Requirement {
+    let mut requirement = job.requirement.clone();
+    if options.diversity == Diversity::Frequency {
+        let bucket = 2 * options.least_rows(requirement.k);
+        let most = (bucket - options.slack()) / options.l as usize;
+        let share = most as f64 / bucket as f64;
+        let counts = counts(rows, job.axes.len(), options.sensitive.codes);
+        let largest = counts.into_iter().max().unwrap_or(0);
+        if f64::from(largest) < share * rows.len() as f64 {
+            requirement.models = vec![Model::Share { column: 0, alpha: share }];
+        }
+    }
+    requirement
+}
+
+/// The rows of every code of an attribute.
+fn counts<C: Code, const W: usize>(rows: &[Row<C, W>], attribute: usize, codes: u32) -> Vec<u32> {
+    let mut counts = vec![0u32; codes as usize];
+    rows.iter().for_each(|row| counts[row.codes[attribute].get() as usize] += 1);
+    counts
+}
+
 fn check_possible<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     job: &Job,
@@ -295,9 +324,7 @@ fn check_possible<C: Code, const W: usize>(
     if rows.len() < job.requirement.k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k: job.requirement.k });
     }
-    let mut counts = vec![0u32; options.sensitive.codes as usize];
-    let sensitive = job.axes.len();
-    rows.iter().for_each(|row| counts[row.codes[sensitive].get() as usize] += 1);
+    let counts = counts(rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
     if rows.len() < least || different < options.l as usize {
         return Err(Error::Unsatisfiable { requirement: format!("l = {}", options.l) });

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hierarchy::{LabelTable, Levels, Tree, intervals};
-use crate::model::{Cancel, Model, Requirement, RowKeys, SensitiveColumn};
+use crate::model::{Cancel, RowKeys, SensitiveColumn};
 
 const ATTRIBUTES: usize = 5;
 

@@ -1,0 +1,110 @@
+//! Options of the slicing methods.
+
+use std::str::FromStr;
+
+use super::{Options, in_range};
+use crate::association::MAX_SET;
+use crate::engine::method::Approach;
+use crate::engine::spec::{SlicingSpec, choose};
+use crate::error::{Error, Result};
+use crate::method::slicing::Diversity;
+
+/// What a caller asks of a slicing method, and of a report on associations.
+#[derive(Debug, Clone, Default)]
+pub struct SlicingOptions {
+    pub(in crate::engine) columns: Option<i64>,
+    pub(in crate::engine) max_columns: Option<i64>,
+    pub(in crate::engine) min_columns: Option<i64>,
+    pub(in crate::engine) min_support: Option<f64>,
+    pub(in crate::engine) min_confidence: Option<f64>,
+    pub(in crate::engine) rare_below: Option<f64>,
+    pub(in crate::engine) diversity: Option<String>,
+    pub(in crate::engine) bucket_id: Option<bool>,
+}
+
+impl FromStr for Diversity {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("diversity", name, &[("frequency", Self::Frequency), ("distinct", Self::Distinct)])
+    }
+}
+
+impl Options {
+    /// The options of a slicing method, `None` for any other.
+    pub(super) fn checked_slicing(&self, approach: Approach) -> Result<Option<SlicingSpec>> {
+        if !matches!(approach, Approach::Slice(_)) {
+            return Ok(None);
+        }
+        let asked = &self.slicing;
+        let max_columns = asked.max_columns()?;
+        let min_columns =
+            whole("min_columns", asked.min_columns, 2, 1..=max_columns as i64)?;
+        let attributes = self.quasi_identifiers.len() as i64 + 1;
+        let columns = match asked.columns {
+            Some(columns) => Some(whole("columns", Some(columns), 2, 2..=attributes)?),
+            None => None,
+        };
+        Ok(Some(SlicingSpec {
+            columns,
+            max_columns,
+            min_columns,
+            min_support: asked.min_support()?,
+            min_confidence: asked.min_confidence()?,
+            rare_below: in_range("rare_below", asked.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
+            diversity: asked.diversity.as_deref().map_or(Ok(Diversity::default()), str::parse)?,
+            sensitive_hierarchy: None,
+        }))
+    }
+
+    /// What a slicing method needs.
+    pub(super) fn check_sliced(&self, method: &str) -> Result<()> {
+        if self.sensitive.len() != 1 {
+            return Err(Error::invalid(format!(
+                "method '{method}' breaks the link to one sensitive column and {} are listed: write \
+                 sensitive => ['…'], and make the others quasi_identifiers or keep",
+                self.sensitive.len()
+            )));
+        }
+        if self.l.is_none() {
+            return Err(Error::invalid(format!(
+                "method '{method}' needs option 'l': nobody shall name a sensitive value with a \
+                 chance above 1/l; write l => 3"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl SlicingOptions {
+    /// The share of all rows that an association needs.
+    pub(in crate::engine) fn min_support(&self) -> Result<f64> {
+        Ok(in_range("min_support", self.min_support, f64::MIN_POSITIVE..=1.0)?.unwrap_or(0.2))
+    }
+
+    /// How often the rule of an association holds.
+    pub(in crate::engine) fn min_confidence(&self) -> Result<f64> {
+        Ok(in_range("min_confidence", self.min_confidence, 0.0..=1.0)?.unwrap_or(0.8))
+    }
+
+    /// The most attributes of an association.
+    pub(in crate::engine) fn max_columns(&self) -> Result<usize> {
+        whole("max_columns", self.max_columns, 4, 2..=MAX_SET as i64)
+    }
+}
+
+fn whole(
+    option: &str,
+    value: Option<i64>,
+    default: usize,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<usize> {
+    let (start, end) = (*range.start(), *range.end());
+    match value {
+        None => Ok(default.clamp(start as usize, end.max(start) as usize)),
+        Some(value) if range.contains(&value) => Ok(value as usize),
+        Some(value) => Err(Error::invalid(format!(
+            "option '{option}': {value} is not between {start} and {end}"
+        ))),
+    }
+}
