@@ -30,7 +30,7 @@ pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
-    CellLoss, CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
+    CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
     is_ordered,
 };
 pub use qi_column::Ranges;

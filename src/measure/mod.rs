@@ -5,6 +5,7 @@ mod incomplete;
 mod loss;
 mod precision;
 mod reconstruction;
+mod retention;
 mod risk;
 mod sensitivity;
 mod utility;
@@ -14,6 +15,7 @@ pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomple
 pub use loss::{cover_loss, loss};
 pub use precision::{node_loss, precision};
 pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
+pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
 pub use utility::Utility;

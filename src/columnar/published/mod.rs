@@ -1,10 +1,12 @@
 //! Published quasi-identifiers, read back: what each cell lost, told from what it says.
 
+mod cells;
 mod losses;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Fields};
 
+pub use cells::{LabelledCells, LabelsAbove, OriginalCells};
 pub use losses::{CellLoss, CellLosses, Originals};
 
 use super::kind::{Kind, plain_type};

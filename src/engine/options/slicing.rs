@@ -77,6 +77,11 @@ impl Options {
 }
 
 impl SlicingOptions {
+    /// Whether a report shall look at associations.
+    pub(in crate::engine) fn asks_for_associations(&self) -> bool {
+        self.min_support.is_some() || self.min_confidence.is_some() || self.max_columns.is_some()
+    }
+
     /// The share of all rows that an association needs.
     pub(in crate::engine) fn min_support(&self) -> Result<f64> {
         Ok(in_range("min_support", self.min_support, f64::MIN_POSITIVE..=1.0)?.unwrap_or(0.2))

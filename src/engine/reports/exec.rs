@@ -160,9 +160,12 @@ async fn measure(
         }
         (Report::Utility(spec), [original, published, others @ ..]) => {
             let graded = usize::from(spec.graded.is_some()).min(others.len());
-            let (by_class, hierarchies) = others.split_at(graded);
+            let (by_class, others) = others.split_at(graded);
             let by_class = by_class.first();
-            let tables = utility::Tables { original, published, by_class, hierarchies };
+            let rows = if spec.associations.is_some() { 2 } else { 0 };
+            let (rows, hierarchies) = others.split_at(rows.min(others.len()));
+            let rows = <[_; 2]>::try_from(rows.iter().collect::<Vec<_>>()).ok();
+            let tables = utility::Tables { original, published, by_class, rows, hierarchies };
             utility::measure(spec, &tables, context, &memory).await
         }
         _ => datafusion::common::internal_err!("a report lost one of its inputs"),

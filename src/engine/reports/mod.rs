@@ -36,6 +36,7 @@
 //! 3. [`privacy`] and [`utility`] take in the groups; the arithmetic is in [`crate::measure`], the
 //!    reading of published values in [`crate::columnar`].
 
+mod associations;
 mod classes;
 mod constraints;
 mod exec;
@@ -58,11 +59,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
+pub use associations::AssociationsSpec;
 use classes::ClassesSpec;
 
 use super::spec::{Grading, QuasiIdentifier};
 use crate::columnar::PublishedForm;
-use crate::measure::Targets;
+use crate::measure::{RuleLimits, Targets};
 
 /// A checked request for a report.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +92,8 @@ pub struct PrivacySpec {
     pub(super) grading: Option<Grading>,
     /// Whether quasi-identifiers and sensitive values are published in two tables.
     pub(super) two_tables: bool,
+    /// Whether classes are the buckets of a sliced table.
+    pub(super) buckets: bool,
 }
 
 /// `utility_report` of two tables, checked.
@@ -123,6 +127,8 @@ pub struct UtilitySpec {
     pub(super) k: Option<u32>,
     /// The sensitive column, if its values have levels.
     pub(super) graded: Option<GradedSpec>,
+    /// What counts as an association, if they were asked for.
+    pub(super) associations: Option<AssociationsSpec>,
 }
 
 /// A published quasi-identifier of a utility report.
@@ -225,6 +231,9 @@ impl fmt::Display for Report {
                 if !spec.classes.sensitive.is_empty() {
                     entries.push(format!("sensitive=[{}]", self.column_names().join(", ")));
                 }
+                if spec.buckets {
+                    entries.push("buckets".to_owned());
+                }
                 if spec.two_tables {
                     entries.push("tables=2".to_owned());
                 }
@@ -247,6 +256,13 @@ impl fmt::Display for Report {
                 let names: Vec<String> = spec.quasi_identifiers.iter().map(name).collect();
                 entries.push(format!("quasi_identifiers=[{}]", names.join(", ")));
                 entries.extend(spec.class.iter().map(|class| format!("class={class}")));
+                if let Some(associations) = &spec.associations {
+                    let RuleLimits { min_support, min_confidence, max_columns } = associations.limits;
+                    entries.push(format!(
+                        "min_support={min_support}, min_confidence={min_confidence}, \
+                         max_columns={max_columns}"
+                    ));
+                }
             }
         }
         f.write_str(&entries.join(", "))

@@ -14,13 +14,16 @@ use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
-use super::{GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec, UtilitySpec};
+use super::{
+    AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec,
+    UtilitySpec,
+};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
 use crate::engine::logical::hierarchy_input;
 use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
 use crate::engine::spec::Grading;
 use crate::error::Error;
-use crate::measure::Targets;
+use crate::measure::{RuleLimits, Targets};
 
 /// A mistake in a report's arguments: which function, and in which of its inputs.
 fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusionError {
@@ -28,9 +31,16 @@ fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusi
 }
 
 /// `privacy_report` over a published table.
-pub(super) fn plan_privacy(mut options: Options, published: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn plan_privacy(
+    mut options: Options,
+    bucket: Option<&str>,
+    published: LogicalPlan,
+) -> Result<LogicalPlan> {
     const PLACE: &str = "privacy_report";
     if !options.constraints.is_empty() {
+        if bucket.is_some() {
+            return plan_err!("privacy_report: options 'constraints' and 'bucket' exclude each other");
+        }
         return plan_constraints(&options, published);
     }
     let wrong = mistake(PLACE);
@@ -42,6 +52,11 @@ pub(super) fn plan_privacy(mut options: Options, published: LogicalPlan) -> Resu
     let mut columns = |role, names| roles.assign(role, names).map_err(&wrong);
     let quasi_identifiers = columns("quasi_identifiers", &options.quasi_identifiers)?;
     let sensitive = columns("sensitive", &options.sensitive)?;
+    let bucket: Vec<String> = bucket.into_iter().map(Into::into).collect();
+    let bucket = roles.assign("bucket", &bucket).map_err(&wrong)?;
+    let is_sliced = !bucket.is_empty();
+    // The rows of a bucket are published together, whatever their quasi-identifiers.
+    let quasi_identifiers = if is_sliced { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
     let (classes, input) = by_class(&quasi_identifiers, &sensitive, published, "published")?;
     let spec = PrivacySpec {
@@ -50,6 +65,7 @@ pub(super) fn plan_privacy(mut options: Options, published: LogicalPlan) -> Resu
         targets,
         grading,
         two_tables: false,
+        buckets: is_sliced,
     };
     let mut inputs = vec![input];
     add_tables(&mut inputs, tables)?;
@@ -89,6 +105,7 @@ pub(super) fn plan_two_tables(
         targets,
         grading,
         two_tables: true,
+        buckets: false,
     };
     let mut inputs = vec![input, agreement];
     add_tables(&mut inputs, tables)?;
@@ -252,16 +269,84 @@ pub(super) fn plan_utility(
     check_named(PLACE, &columns)?;
     let mut tables = Vec::new();
     let (graded, by_class) = graded_input(&mut options, &columns, &published, &mut tables)?.unzip();
-    let quasi_identifiers = options
-        .with_hierarchies(&columns, original.schema(), &mut tables)
+    let limits = rule_limits(&options).map_err(mistake(PLACE))?;
+    let sensitive = match limits {
+        Some(_) => roles.assign("sensitive", &options.sensitive).map_err(mistake(ORIGINAL))?,
+        None => Vec::new(),
+    };
+    let compared: Vec<Column> = columns.iter().chain(&sensitive).cloned().collect();
+    let compared = options
+        .with_hierarchies(&compared, original.schema(), &mut tables)
         .map_err(mistake(ORIGINAL))?;
+    let quasi_identifiers = compared[..columns.len()].to_vec();
     let class = class.map(Into::into);
-    let mut spec = UtilitySpec { quasi_identifiers, published: Vec::new(), class, k, graded };
+    let associations = limits.map(|limits| AssociationsSpec { columns: compared, limits });
+    let rows = match &associations {
+        Some(associations) => compared_rows(associations, &original, &published)?,
+        None => Vec::new(),
+    };
+    let published_columns = Vec::new();
+    let mut spec = UtilitySpec {
+        quasi_identifiers,
+        published: published_columns,
+        class,
+        k,
+        graded,
+        associations,
+    };
     let published = published_input(&mut spec, &columns, original.schema(), published)?;
     let mut inputs = vec![original_input(&columns, original)?, published];
     inputs.extend(by_class);
+    inputs.extend(rows);
     add_tables(&mut inputs, tables)?;
     report(Report::Utility(spec), inputs)
+}
+
+/// What counts as a rule, if associations are asked for.
+fn rule_limits(options: &Options) -> crate::Result<Option<RuleLimits>> {
+    let asked = &options.slicing;
+    if !asked.asks_for_associations() {
+        return Ok(None);
+    }
+    Ok(Some(RuleLimits {
+        min_support: asked.min_support()?,
+        min_confidence: asked.min_confidence()?,
+        max_columns: asked.max_columns()?,
+    }))
+}
+
+/// The compared columns of both tables, row by row.
+fn compared_rows(
+    spec: &AssociationsSpec,
+    original: &LogicalPlan,
+    published: &LogicalPlan,
+) -> Result<Vec<LogicalPlan>> {
+    let wrong = mistake("utility_report, the published table");
+    let mut of_original = Vec::new();
+    let mut of_published = Vec::new();
+    for (number, compared) in spec.columns.iter().enumerate() {
+        let name = &compared.column.name;
+        let found = find_column(published.schema(), "quasi_identifiers", name).map_err(&wrong)?;
+        let data_type = type_of(published.schema(), &found)?;
+        if data_type.is_nested() {
+            return plan_err!(
+                "utility_report: associations are between labels, and column '{name}' is published as \
+                 {data_type}; publish it with ranges => 'label'"
+            );
+        }
+        let key = |column: &Column, data_type: &DataType, prefix: &str| {
+            let plain = grouped_type(data_type);
+            converted(Expr::Column(column.clone()), data_type, plain)
+                .alias(format!("__{prefix}_{number}"))
+        };
+        let of = type_of(original.schema(), &compared.column)?;
+        of_original.push(key(&compared.column, of, "original"));
+        of_published.push(key(&found, data_type, "published"));
+    }
+    let project = |plan: &LogicalPlan, columns: Vec<Expr>| {
+        LogicalPlanBuilder::from(plan.clone()).project(columns)?.build()
+    };
+    Ok(vec![project(original, of_original)?, project(published, of_published)?])
 }
 
 /// `utility_report` over an original and the two tables that were published of it.
@@ -311,7 +396,7 @@ fn graded_input(
 ) -> Result<Option<(GradedSpec, LogicalPlan)>> {
     let wrong = mistake("utility_report, the published table");
     let Some(grading) = unbounded_grading(options, tables)? else {
-        return match options.sensitive.is_empty() {
+        return match options.sensitive.is_empty() || options.slicing.asks_for_associations() {
             true => Ok(None),
             false => plan_err!(
                 "utility_report: option 'sensitive' needs option 'sensitivity', the level of every \

@@ -37,10 +37,21 @@ pub(super) async fn measure(
         risk: Risk::new(spec.targets, spec.classes.sensitive.len()),
         whole: Vec::new(),
         grading: levels,
+        chances: vec![Some(0.0); spec.classes.sensitive.len()],
     };
     let groups = published.execute(0, Arc::clone(context))?;
     classes::read(&spec.classes, groups, memory, &mut meter).await?;
     match agreement {
+        [] if spec.buckets => {
+            let mut measures = meter.risk.measures();
+            let target = spec.targets.l.map(|l| 1.0 / f64::from(l));
+            let largest = |(column, chance): (usize, &Option<f64>)| {
+                let holds = chance.zip(target).is_some_and(|(chance, most)| chance <= most + 1e-9);
+                Measure::of_table("naming_chance", *chance).of_column(column).against(target, holds)
+            };
+            measures.extend(meter.chances.iter().enumerate().map(largest));
+            Ok(measures)
+        }
         [] => Ok(meter.risk.measures()),
         [agreement, ..] => {
             let mut measures = meter.risk.measures_by_class_alone();
@@ -54,6 +65,9 @@ struct Meter<'a> {
     risk: Risk,
     whole: Vec<Distribution>,
     grading: Option<(&'a Grading, ListedLevels)>,
+    /// By sensitive column, the largest chance to name a value of someone whose bucket is known and who
+    /// is known not to have the value that is published beside: `None` if a bucket has one row.
+    chances: Vec<Option<f64>>,
 }
 
 impl Classes for Meter<'_> {
@@ -68,6 +82,13 @@ impl Classes for Meter<'_> {
     }
 
     fn class(&mut self, rows: u64, values: &[Vec<ValueCount>]) {
+        for (chance, values) in self.chances.iter_mut().zip(values) {
+            let most = values.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
+            *chance = match rows {
+                0 | 1 => None,
+                rows => chance.map(|chance| chance.max(most as f64 / (rows - 1) as f64)),
+            };
+        }
         let risks = values.iter().zip(&self.whole);
         let risks = risks.map(|(class, whole)| ColumnRisk::of_class(class, whole));
         self.risk.add_class(rows, risks, values.first().map(Vec::as_slice));

@@ -7,10 +7,10 @@ use datafusion::sql::sqlparser::ast::FunctionArg;
 
 use super::plan::{plan_privacy, plan_two_table_utility, plan_two_tables, plan_utility};
 use crate::engine::arguments::Arguments;
-use crate::engine::options::Options;
+use crate::engine::options::{Options, SlicingOptions};
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 10] = [
+const PRIVACY_OPTIONS: [&str; 11] = [
     "quasi_identifiers",
     "sensitive",
     "k",
@@ -21,10 +21,20 @@ const PRIVACY_OPTIONS: [&str; 10] = [
     "sensitivity",
     "alpha_scope",
     "constraints",
+    "bucket",
 ];
 
-const UTILITY_OPTIONS: [&str; 6] =
-    ["quasi_identifiers", "hierarchies", "class", "k", "sensitive", "sensitivity"];
+const UTILITY_OPTIONS: [&str; 9] = [
+    "quasi_identifiers",
+    "hierarchies",
+    "class",
+    "k",
+    "sensitive",
+    "sensitivity",
+    "min_support",
+    "min_confidence",
+    "max_columns",
+];
 
 /// `privacy_report(published, …)`.
 pub(in crate::engine) fn privacy_report(
@@ -50,8 +60,12 @@ pub(in crate::engine) fn privacy_report(
         constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };
+    let bucket = arguments.column("bucket", context)?;
     match (plans.pop(), plans.pop(), plans.is_empty()) {
-        (Some(published), None, true) => plan_privacy(options, published),
+        (Some(published), None, true) => plan_privacy(options, bucket.as_deref(), published),
+        (Some(_), Some(_), true) if bucket.is_some() => {
+            plan_err!("privacy_report: option 'bucket' is for one table")
+        }
         (Some(sensitive), Some(quasi_identifiers), true) => {
             plan_two_tables(options, quasi_identifiers, sensitive)
         }
@@ -80,6 +94,12 @@ pub(in crate::engine) fn utility_report(
         k: arguments.integer("k", context)?,
         sensitive: arguments.columns("sensitive", context)?,
         sensitivity: planner.sensitivity(&mut arguments, context)?,
+        slicing: SlicingOptions {
+            max_columns: arguments.integer("max_columns", context)?,
+            min_support: arguments.number("min_support", context)?,
+            min_confidence: arguments.number("min_confidence", context)?,
+            ..SlicingOptions::default()
+        },
         ..Options::default()
     };
     options.hierarchies = planner.hierarchies(&mut arguments, context)?;
@@ -90,10 +110,12 @@ pub(in crate::engine) fn utility_report(
             plan_utility(options, class.as_deref(), original, published)
         }
         (Some(sensitive), [_, _]) => {
-            if class.is_some() || options.k.is_some() || !options.hierarchies.is_empty() {
+            let associations = options.slicing.asks_for_associations();
+            let unfit = class.is_some() || options.k.is_some() || associations;
+            if unfit || !options.hierarchies.is_empty() {
                 return plan_err!(
-                    "utility_report: two tables publish quasi-identifiers as they are; leave out class, k \
-                     and hierarchies"
+                    "utility_report: two tables publish quasi-identifiers as they are; leave out class, k, \
+                     hierarchies, min_support, min_confidence and max_columns"
                 );
             }
             let quasi_identifiers = plans.swap_remove(1);

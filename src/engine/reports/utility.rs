@@ -22,6 +22,8 @@ pub(super) struct Tables<'a> {
     pub(super) published: &'a Arc<dyn ExecutionPlan>,
     /// The sensitive values by class, where levels of sensitivity are given.
     pub(super) by_class: Option<&'a Arc<dyn ExecutionPlan>>,
+    /// The rows of both tables, where associations are asked for.
+    pub(super) rows: Option<[&'a Arc<dyn ExecutionPlan>; 2]>,
     pub(super) hierarchies: &'a [Arc<dyn ExecutionPlan>],
 }
 
@@ -62,6 +64,11 @@ pub(super) async fn measure(
         let grading = Some((&graded.grading, levels));
         let found = sensitivity::read(&graded.classes, by_class, grading, context, memory).await?;
         measures.extend(found.distances(spec.quasi_identifiers.len()));
+    }
+    if let (Some(associations), Some(rows)) = (&spec.associations, tables.rows) {
+        let found =
+            super::associations::measure(associations, rows, tables.hierarchies, context, memory);
+        measures.extend(found.await?);
     }
     Ok(measures)
 }

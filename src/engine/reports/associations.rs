@@ -1,0 +1,92 @@
+//! What a release keeps of the associations between columns.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
+
+use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells};
+use crate::engine::hierarchies::resolve;
+use crate::engine::spec::QuasiIdentifier;
+use crate::engine::{execution_error, without_values};
+use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
+
+/// Associations of a utility report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssociationsSpec {
+    /// The columns that are compared, with their hierarchies.
+    pub(super) columns: Vec<QuasiIdentifier>,
+    /// What counts as a rule.
+    pub(super) limits: RuleLimits,
+}
+
+/// Reads both tables, whose columns are those of the report, and compares their rules.
+pub(super) async fn measure(
+    spec: &AssociationsSpec,
+    [original, published]: [&Arc<dyn ExecutionPlan>; 2],
+    tables: &[Arc<dyn ExecutionPlan>],
+    context: &Arc<TaskContext>,
+    memory: &MemoryReservation,
+) -> Result<Vec<Measure>> {
+    let hierarchies = resolve(&spec.columns, tables, context).await?;
+    let held = memory.size();
+    let schema = original.schema();
+    let types = schema.fields().iter().map(|field| field.data_type().clone());
+    let names = spec.columns.iter().map(|qi| qi.column.name.as_str());
+    let mut cells: Vec<OriginalCells> =
+        names.clone().zip(types.clone()).map(|(name, of)| OriginalCells::new(name, &of)).collect();
+    let mut batches = original.execute(0, Arc::clone(context))?;
+    while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(without_values)?;
+        for (cells, column) in cells.iter_mut().zip(batch.columns()) {
+            cells.add(column).map_err(execution_error)?;
+        }
+        memory.try_resize(held + cells.iter().map(OriginalCells::memory).sum::<usize>())?;
+    }
+    let mut originals = Vec::with_capacity(cells.len());
+    let mut above = Vec::with_capacity(cells.len());
+    for ((cells, of), hierarchy) in cells.into_iter().zip(types).zip(&hierarchies) {
+        let (cells, labels_above) =
+            cells.finish(&of, hierarchy.as_ref()).map_err(execution_error)?;
+        originals.push(labelled(cells, &labels_above));
+        above.push(labels_above);
+    }
+    let held = memory.size();
+    let mut cells: Vec<LabelledCells> = names.clone().map(|_| LabelledCells::default()).collect();
+    let mut batches = published.execute(0, Arc::clone(context))?;
+    while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(without_values)?;
+        for ((cells, column), name) in cells.iter_mut().zip(batch.columns()).zip(names.clone()) {
+            cells.add(name, column).map_err(execution_error)?;
+        }
+        memory.try_resize(held + cells.iter().map(LabelledCells::memory).sum::<usize>())?;
+    }
+    let published: Vec<LabelledColumn> =
+        cells.into_iter().zip(&above).map(|(cells, above)| labelled(cells, above)).collect();
+    let limits = spec.limits;
+    // Bitmaps of the frequent labels, of which there are few.
+    let rows = |table: &[LabelledColumn]| table.first().map_or(0, |column| column.cells.len());
+    memory.try_grow(2 * spec.columns.len() * (rows(&originals) + rows(&published)))?;
+    let work =
+        SpawnedTask::spawn_blocking(move || association_retention(&originals, &published, limits));
+    let measures = work.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+    measures.map_err(execution_error)
+}
+
+/// Every label with those above it.
+fn labelled(cells: LabelledCells, above: &LabelsAbove) -> LabelledColumn {
+    let with_those_above = |label: Option<String>| match label {
+        None => Vec::new(),
+        Some(label) => {
+            let above = above.get(&label).cloned().unwrap_or_default();
+            std::iter::once(label).chain(above).collect()
+        }
+    };
+    let LabelledCells { labels, cells, .. } = cells;
+    LabelledColumn { labels: labels.into_iter().map(with_those_above).collect(), cells }
+}
