@@ -211,9 +211,9 @@ impl Frequent {
     /// The most rows a set can have by its subsets, `None` if one of them is not frequent.
     fn bound(&self, set: &ItemSet) -> Option<u32> {
         let subsets = (0..set.items().len()).map(|position| set.without(position));
-        subsets.map(|subset| self.supports.get(&subset).copied()).try_fold(u32::MAX, |least, of| {
-            of.map(|support| least.min(support))
-        })
+        subsets
+            .map(|subset| self.supports.get(&subset).copied())
+            .try_fold(u32::MAX, |least, of| of.map(|support| least.min(support)))
     }
 
     /// The best rule in a set: the largest share of the rows with all items but one that have the
@@ -319,9 +319,8 @@ mod tests {
     }
 
     fn supports(table: &[[u16; 3]], set: &ItemSet) -> u32 {
-        let has = |row: &&[u16; 3]| {
-            set.items().iter().all(|item| row[*item as usize / 3] == *item % 3)
-        };
+        let has =
+            |row: &&[u16; 3]| set.items().iter().all(|item| row[*item as usize / 3] == *item % 3);
         table.iter().filter(has).count() as u32
     }
 

@@ -52,9 +52,9 @@
 //! The pure layers build without Arrow and DataFusion (`--no-default-features`). `ARCHITECTURE.md`
 //! walks through the code.
 
+pub mod association;
 #[cfg(feature = "engine")]
 pub mod columnar;
-pub mod association;
 mod error;
 pub mod hierarchy;
 pub mod measure;

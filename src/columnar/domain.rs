@@ -16,7 +16,8 @@ use super::levels::ModelledValues;
 use super::values::{exact, instants, positions, scaled, write, written_date, written_decimal};
 use crate::error::{Error, Result};
 use crate::hierarchy::{
-    Axis, DateStep, LabelTable, Levels, Shape, Tree, date_steps, float_intervals, intervals, prefixes,
+    Axis, DateStep, LabelTable, Levels, Shape, Tree, date_steps, float_intervals, intervals,
+    prefixes,
 };
 
 /// A hierarchy whose labels are at hand.

@@ -30,8 +30,8 @@ pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
-    CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
-    is_ordered,
+    CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
+    PublishedForm, grouped_type, is_bounds, is_ordered,
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;

@@ -280,14 +280,14 @@ impl Publisher {
             range.clone().map(move |at| if covers { range.clone() } else { at..at + 1 })
         });
         let cell_rows: Vec<Range<usize>> = cell_rows.collect();
-        let codes_of = |range: Range<usize>| {
-            move |codes: &mut Vec<u32>| codes.extend(range.clone().map(code))
-        };
+        let codes_of =
+            |range: Range<usize>| move |codes: &mut Vec<u32>| codes.extend(range.clone().map(code));
         let closures: Vec<_> = cell_rows.iter().cloned().map(codes_of).collect();
         let cells = cell_rows.iter().zip(&closures).map(|(range, codes)| {
-            let (low, high) = range.clone().map(code).fold((u32::MAX, 0), |(low, high), code| {
-                (low.min(code), high.max(code))
-            });
+            let (low, high) = range
+                .clone()
+                .map(code)
+                .fold((u32::MAX, 0), |(low, high), code| (low.min(code), high.max(code)));
             ClassCells { low, high, codes }
         });
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
@@ -356,8 +356,7 @@ impl Publisher {
                     Some(Box::new(move |a, b| rows[a].codes[index].cmp(&rows[b].codes[index])))
                 }
                 OutputColumn::SlicedQuasiIdentifier(index) => {
-                    let is_covered =
-                        move |at: usize| self.table.cells.covers(class_of(at), index);
+                    let is_covered = move |at: usize| self.table.cells.covers(class_of(at), index);
                     Some(Box::new(move |a, b| match is_covered(a) {
                         true => Ordering::Equal,
                         false => rows[a].codes[index].cmp(&rows[b].codes[index]),

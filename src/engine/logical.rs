@@ -229,9 +229,7 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
         let of_input = output_columns.iter().filter_map(|column| match output.get(*column)? {
             OutputColumn::QuasiIdentifier(index)
             | OutputColumn::SlicedQuasiIdentifier(index)
-            | OutputColumn::ExactQuasiIdentifier(index) => {
-                Some(binding.quasi_identifiers[*index])
-            }
+            | OutputColumn::ExactQuasiIdentifier(index) => Some(binding.quasi_identifiers[*index]),
             OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
                 Some(payload[*index])
             }

@@ -127,7 +127,8 @@ impl Method {
 impl Method {
     /// Whether the method may leave out rows or cells.
     pub fn suppresses(self) -> bool {
-        matches!(self, Self::KMember | Self::AlphaK | Self::AsgLs) || self.approach().has_constraints()
+        matches!(self, Self::KMember | Self::AlphaK | Self::AsgLs)
+            || self.approach().has_constraints()
     }
 }
 

@@ -82,7 +82,8 @@ mod tests {
         let axes = [Axis::line(&[0.0, 1.0, 4.0], false), Axis::line(&[0.0, 1.0, 2.0], false)];
         let buckets = Classes::from_sizes(&[2, 2]).ok();
         let lost = rows.zip(buckets).map(|(rows, buckets)| {
-            [[0, 0], [0b01, 0], [0b10, 0b01]].map(|covered| cover_loss(&rows, &buckets, &axes, &covered))
+            [[0, 0], [0b01, 0], [0b10, 0b01]]
+                .map(|covered| cover_loss(&rows, &buckets, &axes, &covered))
         });
         assert_eq!(lost, Some([0.0, 0.25, 1.0 + 1.0]));
     }

@@ -38,9 +38,8 @@ pub fn association_retention(
 ) -> Result<Vec<Measure>> {
     let tables = [original, published];
     let rows = |table: &[LabelledColumn]| table.first().map_or(0, |column| column.cells.len());
-    let support = |table: &[LabelledColumn]| {
-        (limits.min_support * rows(table) as f64).ceil().max(1.0) as u32
-    };
+    let support =
+        |table: &[LabelledColumn]| (limits.min_support * rows(table) as f64).ceil().max(1.0) as u32;
     // The same numbers for the same labels in both tables: all that are frequent in one of them.
     let mut frequent: Vec<BTreeMap<&str, ()>> = vec![BTreeMap::new(); original.len()];
     for table in tables {
@@ -56,16 +55,12 @@ pub fn association_retention(
             for label in frequent.keys() {
                 let has: Vec<bool> =
                     column.labels.iter().map(|labels| labels.iter().any(|l| l == label)).collect();
-                let added =
-                    items.add(number as u16, |row| has[column.cells[row] as usize]);
+                let added = items.add(number as u16, |row| has[column.cells[row] as usize]);
                 cut += u64::from(added.is_none());
             }
         }
-        let of_table = Limits {
-            support: support(table),
-            items: limits.max_columns,
-            work: DEFAULT_WORK,
-        };
+        let of_table =
+            Limits { support: support(table), items: limits.max_columns, work: DEFAULT_WORK };
         let found = Frequent::find(&items, of_table, &Cancel::default())?;
         cut += found.cut;
         rules.push(found.rules(limits.min_confidence));
@@ -140,7 +135,10 @@ mod tests {
         // Generalized to pets, two rules are left; parted from their houses, none.
         let pets = [column(&["pet", "pet", "pet", "pet", "cow", "cow", "", ""]), column(&house)];
         let pets = association_retention(&original, &pets, limits)?;
-        assert_eq!((found(&pets, "rules_kept"), found(&pets, "rules_published")), (Some(3.0), Some(3.0)));
+        assert_eq!(
+            (found(&pets, "rules_kept"), found(&pets, "rules_published")),
+            (Some(3.0), Some(3.0))
+        );
         let apart = [column(&["cow", "cat", "", "dog", "cat", "cow", "dog", ""]), column(&house)];
         let apart = association_retention(&original, &apart, limits)?;
         assert_eq!(found(&apart, "rules_kept"), Some(0.0));

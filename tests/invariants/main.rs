@@ -11,6 +11,7 @@ mod people;
 mod promises;
 mod release;
 mod secrets;
+mod slicing;
 mod two_tables;
 
 /// Runs a future to its end; generated cases are not asynchronous themselves.

@@ -9,7 +9,7 @@ use crate::association::DEFAULT_WORK;
 use crate::columnar::{Cells, CodedTable, Domain, ListedLevels};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
-use crate::engine::spec::{Spec, Suppress};
+use crate::engine::spec::{SlicingSpec, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
@@ -127,10 +127,16 @@ impl Former<'_> {
         let limit = self.spec.suppression_limit();
         let share = suppressed as f64 / rows.max(1) as f64;
         if share > limit {
+            let instead = match &self.spec.slicing {
+                Some(SlicingSpec { diversity: Diversity::Frequency, .. }) => {
+                    ", ask for different values only (diversity => 'distinct')"
+                }
+                _ => "",
+            };
             return exec_err!(
                 "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
-                 suppression_limit = {limit} allows: raise it, relax k or the models, or anonymize a \
-                 larger input",
+                 suppression_limit = {limit} allows: raise it, relax k or the models{instead}, or \
+                 anonymize a larger input",
                 100.0 * share
             );
         }

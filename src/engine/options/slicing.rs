@@ -38,8 +38,7 @@ impl Options {
         }
         let asked = &self.slicing;
         let max_columns = asked.max_columns()?;
-        let min_columns =
-            whole("min_columns", asked.min_columns, 2, 1..=max_columns as i64)?;
+        let min_columns = whole("min_columns", asked.min_columns, 2, 1..=max_columns as i64)?;
         let attributes = self.quasi_identifiers.len() as i64 + 1;
         let columns = match asked.columns {
             Some(columns) => Some(whole("columns", Some(columns), 2, 2..=attributes)?),

@@ -74,7 +74,8 @@ pub(super) async fn measure(
     memory.try_grow(2 * spec.columns.len() * (rows(&originals) + rows(&published)))?;
     let work =
         SpawnedTask::spawn_blocking(move || association_retention(&originals, &published, limits));
-    let measures = work.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+    let measures =
+        work.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
     measures.map_err(execution_error)
 }
 

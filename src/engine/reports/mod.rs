@@ -257,7 +257,8 @@ impl fmt::Display for Report {
                 entries.push(format!("quasi_identifiers=[{}]", names.join(", ")));
                 entries.extend(spec.class.iter().map(|class| format!("class={class}")));
                 if let Some(associations) = &spec.associations {
-                    let RuleLimits { min_support, min_confidence, max_columns } = associations.limits;
+                    let RuleLimits { min_support, min_confidence, max_columns } =
+                        associations.limits;
                     entries.push(format!(
                         "min_support={min_support}, min_confidence={min_confidence}, \
                          max_columns={max_columns}"

@@ -39,7 +39,9 @@ pub(super) fn plan_privacy(
     const PLACE: &str = "privacy_report";
     if !options.constraints.is_empty() {
         if bucket.is_some() {
-            return plan_err!("privacy_report: options 'constraints' and 'bucket' exclude each other");
+            return plan_err!(
+                "privacy_report: options 'constraints' and 'bucket' exclude each other"
+            );
         }
         return plan_constraints(&options, published);
     }

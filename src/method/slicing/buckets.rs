@@ -99,8 +99,10 @@ impl<'a> Block<'a> {
         if Pick::new(self).is_none() {
             return Ok(false);
         }
-        let matching: Vec<u32> =
-            (0..self.positions.len()).filter(|at| self.has(nodes, *at)).map(|at| at as u32).collect();
+        let matching: Vec<u32> = (0..self.positions.len())
+            .filter(|at| self.has(nodes, *at))
+            .map(|at| at as u32)
+            .collect();
         if matching.is_empty() {
             return Ok(false);
         }
@@ -333,6 +335,19 @@ impl<'b> Pick<'b> {
         !self.is_full() && needed.is_some_and(|(_, rows)| self.of(value) < *rows)
     }
 
+    /// Whether the rows left behind, if they can make a bucket at all, still have l different values without
+    /// another row of this one.
+    fn leaves_enough(&self, value: u32) -> bool {
+        let free = &self.block.free_of;
+        if self.block.positions.len() < self.wanted + self.block.least {
+            return true;
+        }
+        let left = |value: u32| free[value as usize] - self.of(value);
+        let gone = self.counts.iter().filter(|(value, _)| left(*value) == 0).count();
+        let different = free.iter().filter(|rows| **rows > 0).count() - gone;
+        left(value) > 1 || different > self.block.options.l as usize
+    }
+
     /// Takes the row if the bucket can still become sound with it.
     fn offer(&mut self, at: usize, value: u32) {
         if self.is_full() || self.chosen.contains(&at) {
@@ -343,7 +358,7 @@ impl<'b> Pick<'b> {
         let places = self.wanted - self.chosen.len();
         let fits = match self.block.options.diversity {
             Diversity::Frequency => own < self.cap,
-            Diversity::Distinct => own == 0 || places > missing,
+            Diversity::Distinct => (own == 0 || places > missing) && self.leaves_enough(value),
         };
         if fits {
             self.take(at, value);

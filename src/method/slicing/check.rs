@@ -107,9 +107,8 @@ pub(super) fn is_diverse<C: Code, const W: usize>(
     let slack = slack(columns, parts.len());
     parts.iter().all(|part| {
         let values = part.chunk_by(|a, b| a.1 == b.1);
-        let (different, most) = values.fold((0, 0), |(different, most), value| {
-            (different + 1, value.len().max(most))
-        });
+        let (different, most) =
+            values.fold((0, 0), |(different, most), value| (different + 1, value.len().max(most)));
         different >= options.l as usize && options.allows(most, part.len(), slack)
     })
 }

@@ -106,9 +106,8 @@ impl Chooser<'_> {
             let count: u32 = (0..words)
                 .map(|word| {
                     let items = vertex.set.items().iter();
-                    let all = items.fold(u64::MAX, |all, item| {
-                        all & have[*item as usize * words + word]
-                    });
+                    let all =
+                        items.fold(u64::MAX, |all, item| all & have[*item as usize * words + word]);
                     all.count_ones()
                 })
                 .sum();

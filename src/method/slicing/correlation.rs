@@ -72,7 +72,8 @@ fn few_values<C: Code, const W: usize>(rows: &[Row<C, W>], at: usize, codes: usi
 fn contingency(a: &[u8], b: &[u8]) -> f64 {
     let mut joint = vec![0u32; MOST_VALUES * MOST_VALUES];
     a.iter().zip(b).for_each(|(a, b)| joint[*a as usize * MOST_VALUES + *b as usize] += 1);
-    let of_a: Vec<u64> = joint.chunks(MOST_VALUES).map(|row| row.iter().map(|n| u64::from(*n)).sum()).collect();
+    let of_a: Vec<u64> =
+        joint.chunks(MOST_VALUES).map(|row| row.iter().map(|n| u64::from(*n)).sum()).collect();
     let of_b: Vec<u64> = (0..MOST_VALUES)
         .map(|b| joint.iter().skip(b).step_by(MOST_VALUES).map(|n| u64::from(*n)).sum())
         .collect();
@@ -111,8 +112,10 @@ fn silhouette(far: &[Vec<f64>], column_of: &[usize]) -> f64 {
     let columns = column_of.iter().max().map_or(0, |last| last + 1);
     let of = |at: usize| {
         let mean = |column: usize| {
-            let members = (0..far.len()).filter(|other| *other != at && column_of[*other] == column);
-            let (sum, count) = members.fold((0.0, 0), |(sum, n), other| (sum + far[at][other], n + 1));
+            let members =
+                (0..far.len()).filter(|other| *other != at && column_of[*other] == column);
+            let (sum, count) =
+                members.fold((0.0, 0), |(sum, n), other| (sum + far[at][other], n + 1));
             (count > 0).then(|| sum / f64::from(count))
         };
         // A column of one attribute is neither good nor bad.
@@ -184,7 +187,19 @@ mod tests {
         // 0 and 2 are alike, 1, 3 and 4 are alike.
         let group = [0, 1, 0, 1, 1];
         let far: Vec<Vec<f64>> = (0..5)
-            .map(|a| (0..5).map(|b| if a == b { 0.0 } else if group[a] == group[b] { 0.2 } else { 0.9 }).collect())
+            .map(|a| {
+                (0..5)
+                    .map(|b| {
+                        if a == b {
+                            0.0
+                        } else if group[a] == group[b] {
+                            0.2
+                        } else {
+                            0.9
+                        }
+                    })
+                    .collect()
+            })
             .collect();
         for grouping in [medoids(&far, 2), best(&far)] {
             for a in 0..5 {

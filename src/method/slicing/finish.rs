@@ -83,7 +83,8 @@ impl<'a> Finisher<'a> {
         for mut bucket in buckets {
             self.job.cancel.check()?;
             bucket.rows.sort_unstable();
-            let original: Vec<Row<C, W>> = bucket.rows.iter().map(|at| rows[*at as usize]).collect();
+            let original: Vec<Row<C, W>> =
+                bucket.rows.iter().map(|at| rows[*at as usize]).collect();
             let columns = self.sound(&original, choose(&original, &bucket));
             let covered = self.covered(&original, &columns);
             let (published, kept) = self.permuted(&original, &columns, bucket.number)?;
@@ -280,7 +281,7 @@ pub(super) fn join_unsound<C: Code, const W: usize>(
     }
     while open > 0 {
         let Some(last) = joined.pop() else {
-            return Err(Error::Unsatisfiable { requirement: format!("l = {}", options.l) });
+            return Err(options.unsatisfiable());
         };
         start -= last;
         open += last;

@@ -69,6 +69,7 @@ mod vertices;
 use rayon::prelude::*;
 
 use self::buckets::Block;
+use self::check::is_diverse;
 use self::columns::Chooser;
 use self::correlation::global_columns;
 use self::distance::Distance;
@@ -159,7 +160,12 @@ pub struct Sliced {
 ///
 /// Works on the current rayon pool. The outcome does not depend on the order of the rows or the number of
 /// threads. The requirement's models are not asked: [`Options::l`] is kept.
-pub fn asg_ls(rows: &mut RowTable, job: &Job, options: &Options, asg: &AsgOptions) -> Result<Sliced> {
+pub fn asg_ls(
+    rows: &mut RowTable,
+    job: &Job,
+    options: &Options,
+    asg: &AsgOptions,
+) -> Result<Sliced> {
     with_rows!(rows, rows => asg_ls_rows(rows, job, options, asg))
 }
 
@@ -188,6 +194,19 @@ impl Options<'_> {
             Diversity::Distinct => (self.l as usize).max(self.least_columns()),
         };
         diverse.max(k as usize)
+    }
+
+    /// The whole table does not keep what is asked.
+    fn unsatisfiable(&self) -> Error {
+        let l = self.l;
+        let requirement = match self.diversity {
+            Diversity::Frequency => format!(
+                "l = {l}, a chance of at most 1/{l} to name a value (diversity => 'distinct' asks for \
+                 different values only)"
+            ),
+            Diversity::Distinct => format!("l = {l} different values"),
+        };
+        Error::Unsatisfiable { requirement }
     }
 
     /// The fewest columns of a bucket.
@@ -225,10 +244,7 @@ fn asg_ls_rows<C: Code, const W: usize>(
     check_possible(rows, job, options)?;
     let Associations { with_sensitive, others, items, cut } =
         associations(rows, job, options, asg)?;
-    let requirement = block_requirement(rows, job, options);
-    let of_blocks = Job { requirement: &requirement, ..*job };
-    let global = GlobalShares::new(&requirement, job.sensitive);
-    let blocks = cut_into_blocks(rows, &of_blocks, &global, asg.block_rows)?;
+    let blocks = blocks(rows, job, options, asg.block_rows)?;
     let distance = Distance::new(job.axes, options.positions);
     let chooser = Chooser { items: &items, others: &others, asg, attributes: job.axes.len() };
     let finisher = Finisher::new(rows, job, options);
@@ -259,6 +275,9 @@ fn slicing_rows<C: Code, const W: usize>(
     columns: Option<usize>,
 ) -> Result<Sliced> {
     check_possible(rows, job, options)?;
+    if !is_diverse(rows, job.axes.len(), 0, options, options.least_columns()) {
+        return Err(options.unsatisfiable());
+    }
     let columns = global_columns(rows, job, options, columns)?;
     let least = options.least_rows(job.requirement.k);
     let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
@@ -287,26 +306,52 @@ fn slicing_rows<C: Code, const W: usize>(
     finish::join(rows, parts)
 }
 
-/// What a block must satisfy: no value so frequent that buckets would have to be large, as long as that
-/// holds for the whole table.
-fn block_requirement<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+/// Cuts the rows into blocks and returns their sizes.
+///
+/// The more frequent a value is in a block, the larger are the buckets that keep the guarantee. So blocks are
+/// first cut such that buckets of twice the least size do; where that leaves large blocks, such that
+/// buckets of four times that size do, and so on.
+fn blocks<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
     job: &Job,
     options: &Options,
-) -> Requirement {
-    let mut requirement = job.requirement.clone();
-    if options.diversity == Diversity::Frequency {
-        let bucket = 2 * options.least_rows(requirement.k);
+    block_rows: usize,
+) -> Result<Vec<u32>> {
+    let mut blocks = vec![rows.len() as u32];
+    let shares = (1..=MOST_DOUBLINGS).map(|doublings| {
+        let bucket = options.least_rows(job.requirement.k) << doublings;
         let most = (bucket - options.slack()) / options.l as usize;
-        let share = most as f64 / bucket as f64;
-        let counts = counts(rows, job.axes.len(), options.sensitive.codes);
-        let largest = counts.into_iter().max().unwrap_or(0);
-        if f64::from(largest) < share * rows.len() as f64 {
-            requirement.models = vec![Model::Share { column: 0, alpha: share }];
+        Some(most as f64 / bucket as f64)
+    });
+    let shares: Vec<Option<f64>> = match options.diversity {
+        Diversity::Frequency => shares.chain([None]).collect(),
+        Diversity::Distinct => vec![None],
+    };
+    for share in shares {
+        let models = match share {
+            Some(alpha) => vec![Model::Share { column: 0, alpha }],
+            None => job.requirement.models.clone(),
+        };
+        let requirement = Requirement { k: job.requirement.k, models };
+        let of_blocks = Job { requirement: &requirement, ..*job };
+        let global = GlobalShares::new(&requirement, job.sensitive);
+        let mut smaller = Vec::with_capacity(blocks.len());
+        for (block, size) in slices_of(rows, &blocks).into_iter().zip(&blocks) {
+            let most = counts(block, job.axes.len(), options.sensitive.codes);
+            let most = f64::from(most.into_iter().max().unwrap_or(0));
+            let holds = share.is_none_or(|share| most <= share * f64::from(*size));
+            match *size as usize > block_rows && holds {
+                true => smaller.extend(cut_into_blocks(block, &of_blocks, &global, block_rows)?),
+                false => smaller.push(*size),
+            }
         }
+        blocks = smaller;
     }
-    requirement
+    Ok(blocks)
 }
+
+/// How many times buckets may double before no more is asked of a block than of the table.
+const MOST_DOUBLINGS: u32 = 4;
 
 /// The rows of every code of an attribute.
 fn counts<C: Code, const W: usize>(rows: &[Row<C, W>], attribute: usize, codes: u32) -> Vec<u32> {
@@ -327,7 +372,7 @@ fn check_possible<C: Code, const W: usize>(
     let counts = counts(rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
     if rows.len() < least || different < options.l as usize {
-        return Err(Error::Unsatisfiable { requirement: format!("l = {}", options.l) });
+        return Err(options.unsatisfiable());
     }
     Ok(())
 }

@@ -8,8 +8,7 @@ use std::hash::Hasher;
 use crate::error::{Error, Result};
 use crate::model::Seed;
 
-/// How often a permutation is drawn anew before one is put together instead. One in about 3^columns
-/// is good, so this is rarely reached.
+/// How often a permutation is drawn anew before one is mended instead. One in about 3^columns is good.
 const TRIES: usize = 256;
 
 /// A secret stream of numbers for one bucket.
@@ -47,7 +46,7 @@ pub(super) fn permutations(
     let mut taken: Vec<Vec<u32>> = vec![(0..rows as u32).collect()];
     for _ in 0..count {
         let drawn = (0..TRIES).find_map(|_| draw(&mut draws, &taken, rows));
-        let permutation = match drawn {
+        let permutation = match drawn.or_else(|| mend(&mut draws, &taken, rows)) {
             Some(permutation) => permutation,
             None => put_together(&mut draws, &taken, rows)?,
         };
@@ -71,6 +70,26 @@ fn draw(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> 
         if !may(taken, row, values[row]) {
             return None;
         }
+    }
+    Some(values)
+}
+
+/// A permutation out of all in which every row that may not have its value changes with a random other one:
+/// where there are many columns and many rows. `None` if no other one is found.
+fn mend(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> {
+    let mut values: Vec<u32> = (0..rows as u32).collect();
+    for row in 0..rows {
+        let other = row + draws.below(rows - row);
+        values.swap(row, other);
+    }
+    for row in 0..rows {
+        if may(taken, row, values[row]) {
+            continue;
+        }
+        let other = (0..TRIES)
+            .map(|_| draws.below(rows))
+            .find(|other| may(taken, row, values[*other]) && may(taken, *other, values[row]))?;
+        values.swap(row, other);
     }
     Some(values)
 }
@@ -162,6 +181,7 @@ mod tests {
             }
         }
         is_sound(&permutations(&seed, 0, 5_000, 3)?, 5_000);
+        is_sound(&permutations(&seed, 0, 5_000, 20)?, 5_000);
         assert!(permutations(&seed, 0, 3, 3).is_err());
         Ok(())
     }

@@ -33,7 +33,8 @@ fn axes() -> (Vec<Axis>, Axis) {
 fn table(rows: usize, seed: u64) -> Vec<[u32; ATTRIBUTES + 1]> {
     let mut state = seed | 1;
     let mut next = |end: u32| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 33) % u64::from(end)) as u32
     };
     let mut row = |_| {
@@ -238,10 +239,13 @@ struct Attack {
 impl Attack {
     fn new(original: &[Row<u8, 8>], published: &[Row<u8, 8>], columns: &columns::Columns) -> Self {
         let parts = |rows: &[Row<u8, 8>], column: u64| -> Vec<Vec<u32>> {
-            let part = |row: &Row<u8, 8>| check::bits(column).map(|at| row.codes[at].get()).collect();
+            let part =
+                |row: &Row<u8, 8>| check::bits(column).map(|at| row.codes[at].get()).collect();
             rows.iter().map(part).collect()
         };
-        let of = |rows: &[Row<u8, 8>]| columns.others.iter().map(|column| parts(rows, *column)).collect();
+        let of = |rows: &[Row<u8, 8>]| {
+            columns.others.iter().map(|column| parts(rows, *column)).collect()
+        };
         let beside = |rows| parts(rows, columns.with_sensitive);
         Self {
             seen: of(published),
@@ -287,7 +291,12 @@ impl Attack {
 
     /// How many ways there are to put the persons' parts of all columns where they are seen, none where
     /// the person's part of another column is.
-    fn placings(&self, column: usize, taken: &mut Vec<Vec<usize>>, placing: &mut Vec<usize>) -> u64 {
+    fn placings(
+        &self,
+        column: usize,
+        taken: &mut Vec<Vec<usize>>,
+        placing: &mut Vec<usize>,
+    ) -> u64 {
         if column == self.seen.len() {
             return 1;
         }
@@ -312,7 +321,12 @@ impl Attack {
 }
 
 /// A bucket of so many rows: codes below `values`, so that parts are equal now and then.
-fn bucket(rows: usize, values: u32, sensitive: &[u8], draw: &mut impl FnMut(u32) -> u32) -> Vec<Row<u8, 8>> {
+fn bucket(
+    rows: usize,
+    values: u32,
+    sensitive: &[u8],
+    draw: &mut impl FnMut(u32) -> u32,
+) -> Vec<Row<u8, 8>> {
     let row = |id: usize| {
         let mut codes = [0u8; 8];
         codes[..ATTRIBUTES].iter_mut().for_each(|code| *code = draw(values) as u8);
@@ -326,14 +340,20 @@ fn bucket(rows: usize, values: u32, sensitive: &[u8], draw: &mut impl FnMut(u32)
 fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
     let mut state = 42u64;
     let mut draw = |end: u32| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((state >> 33) % u64::from(end)) as u32
     };
     let (axes, sensitive) = axes();
     let (requirement, keys) = (Requirement::k(2), RowKeys::default());
     let (seed, cancel) = (Seed::from_bytes(b"attack"), Cancel::default());
-    let job =
-        Job { axes: &axes, requirement: &requirement, sensitive: &[], keys: &keys, cancel: &cancel };
+    let job = Job {
+        axes: &axes,
+        requirement: &requirement,
+        sensitive: &[],
+        keys: &keys,
+        cancel: &cancel,
+    };
     let options = Options {
         sensitive: &sensitive,
         positions: &[],

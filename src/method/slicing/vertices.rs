@@ -92,14 +92,8 @@ fn frequent_nodes<C: Code, const W: usize>(
     (1..below.len()).for_each(|code| below[code] += below[code - 1]);
     let is_frequent =
         |first: u32, last: u32| below[last as usize + 1] - below[first as usize] >= support;
-    let leaf = |code: u32| Node {
-        attribute,
-        first: code,
-        last: code,
-        level: 0,
-        depth: 1.0,
-        parent: None,
-    };
+    let leaf =
+        |code: u32| Node { attribute, first: code, last: code, level: 0, depth: 1.0, parent: None };
     let Shape::Tree(tree) = &axis.shape else {
         let nodes: Vec<Node> =
             (0..axis.codes).filter(|code| is_frequent(*code, *code)).map(leaf).collect();
