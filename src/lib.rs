@@ -48,7 +48,7 @@
 //!
 //! # Layers
 //!
-//! `model ← hierarchy ← {method, measure} ← columnar ← engine`, each knowing only those to its left.
+//! `model ← {hierarchy, association} ← {method, measure} ← columnar ← engine`, each knowing only those to its left.
 //! The pure layers build without Arrow and DataFusion (`--no-default-features`). `ARCHITECTURE.md`
 //! walks through the code.
 

@@ -12,7 +12,8 @@
 //! | --- | --- | --- |
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
-//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` | `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` |
+//! | privacy with `bucket` | as above, for buckets | `naming_chance` beside them |
+//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` |
 //!
 //! What is not obvious about them:
 //!
@@ -28,6 +29,10 @@
 //!   top of its hierarchy: published as `*` it has lost nothing. How many `*` were missing follows
 //!   from the counts where no row was suppressed, or every row with a missing cell. Otherwise the most
 //!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost.
+//! - `naming_chance` is the largest share of a sensitive value among the rows of a bucket but one: no row of a
+//!   sliced table keeps its own value, so the one beside a person is known not to be it.
+//! - Rules say that whoever has some labels of different columns has one more. A cell has its own label and
+//!   those above it in the hierarchies that are given, so that a generalized cell can keep a rule.
 //! - `vmr` and `rmr` are of the original: the share of its cells that are missing, of its rows that
 //!   miss one. Both are the same for a single column.
 //!
