@@ -9,11 +9,13 @@
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod automatic;
+mod coded;
 mod domain;
 mod intern;
 mod kind;
 mod levels;
 mod live;
+mod payload;
 mod publish;
 mod published;
 mod qi_column;
@@ -25,9 +27,11 @@ mod table;
 mod values;
 
 pub use automatic::Automatic;
+pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
+pub use payload::{LoadedPayload, Payload, PayloadOf};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     CellLoss, CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,
@@ -35,9 +39,10 @@ pub use published::{
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;
-pub use read::{Chunk, Layout, Reader};
+pub use read::{Chunk, Layout, Reader, payload_bytes};
 pub use runs::Runs;
-pub use table::{CodedTable, Payload};
+pub(crate) use table::TableFiles;
+pub use table::{CodedTable, Coding, TableBuilder};
 
 use arrow::error::ArrowError;
 

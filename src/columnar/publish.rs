@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::array::{make_comparator, new_null_array};
-use arrow::compute::{SortOptions, cast, concat, interleave, take, take_record_batch};
+use arrow::compute::{SortOptions, cast, concat, take, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::kernel_failed;
 use super::live::live_values;
+use super::payload::PayloadOf;
 use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
-use super::table::Payload;
 use super::{CodedTable, Domain};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
@@ -58,15 +58,44 @@ pub struct ReleaseTable {
     classes: Classes,
     cells: Cells,
     domains: Vec<Domain>,
-    payload: Payload,
     keys: RowKeys,
 }
 
 impl ReleaseTable {
     /// These classes of the table, whose rows are in class order.
     pub fn new(table: CodedTable, classes: Classes, cells: Cells) -> Self {
-        let CodedTable { rows, domains, payload, keys, .. } = table;
-        Self { rows, classes, cells, domains, payload, keys }
+        let CodedTable { rows, domains, keys, .. } = table;
+        Self { rows, classes, cells, domains, keys }
+    }
+
+    /// The rows in class order, suppressed ones behind them.
+    pub fn rows(&self) -> &RowTable {
+        &self.rows
+    }
+
+    /// Consecutive classes of about `rows` rows each, together all of them.
+    pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
+        let mut batches = Vec::new();
+        let (mut start, mut in_batch) = (0, 0);
+        for (class, range) in self.classes.ranges().enumerate() {
+            if in_batch > 0 && in_batch + range.len() > rows {
+                batches.push(start..class);
+                (start, in_batch) = (class, 0);
+            }
+            in_batch += range.len();
+        }
+        if in_batch > 0 {
+            batches.push(start..self.classes.len());
+        }
+        batches
+    }
+
+    /// The positions of the rows of some consecutive classes.
+    pub fn positions(&self, classes: &Range<usize>) -> Range<usize> {
+        if classes.is_empty() {
+            return 0..0;
+        }
+        self.classes.range(classes.start).start..self.classes.range(classes.end - 1).end
     }
 }
 
@@ -127,26 +156,14 @@ impl Publisher {
         Ok(Self { table, form, quasi_identifiers, exact })
     }
 
-    /// Consecutive classes of about `rows` rows each, together all of them.
-    pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
-        let mut batches = Vec::new();
-        let (mut start, mut in_batch) = (0, 0);
-        for (class, range) in self.table.classes.ranges().enumerate() {
-            if in_batch > 0 && in_batch + range.len() > rows {
-                batches.push(start..class);
-                (start, in_batch) = (class, 0);
-            }
-            in_batch += range.len();
-        }
-        if in_batch > 0 {
-            batches.push(start..self.table.classes.len());
-        }
-        batches
-    }
-
     /// The rows of consecutive classes, in batches of at most twice `rows` rows.
-    pub fn batch(&self, classes: Range<usize>, rows: usize) -> Result<Vec<RecordBatch>> {
-        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes))?;
+    pub fn batch(
+        &self,
+        classes: Range<usize>,
+        rows: usize,
+        payload: PayloadOf,
+    ) -> Result<Vec<RecordBatch>> {
+        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes, payload))?;
         if batch.num_rows() <= 2 * rows {
             return Ok(vec![batch]);
         }
@@ -166,11 +183,14 @@ impl Publisher {
         &self,
         rows: &[Row<C, W>],
         classes: Range<usize>,
+        payload: PayloadOf,
     ) -> Result<RecordBatch> {
-        let positions = self.table.classes.range(classes.start).start
-            ..self.table.classes.range(classes.end - 1).end;
+        let positions = self.table.positions(&classes);
         let in_batch = &rows[positions.clone()];
-        let payload = self.payload(in_batch)?;
+        // Another form of the same release may need the other columns.
+        let used = |column: usize| self.form.columns.contains(&OutputColumn::Payload(column));
+        let ids = in_batch.iter().map(|row| row.id);
+        let payload = payload.gather(positions.clone(), ids, used)?;
         let order = self.order(in_batch, &classes, &payload)?;
         let ordered = |array: &ArrayRef, from: &UInt32Array| {
             live_values(&take(array, from, None).map_err(kernel_failed("published"))?)
@@ -235,28 +255,6 @@ impl Publisher {
             ClassCells { low: low.get(), high: high.get(), codes }
         });
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
-    }
-
-    /// The payload of some rows, as far as this form publishes it.
-    fn payload<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-    ) -> Result<Vec<Option<ArrayRef>>> {
-        let columns = &self.table.payload.columns;
-        // Another form of the same release may need the other columns.
-        let used = |column: usize| self.form.columns.contains(&OutputColumn::Payload(column));
-        if !(0..columns.len()).any(used) {
-            return Ok(vec![None; columns.len()]);
-        }
-        let from: Vec<(usize, usize)> =
-            rows.iter().map(|row| self.table.payload.locate(row.id)).collect();
-        let gather = |chunks: &Vec<ArrayRef>| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-            interleave(&chunks, &from).map_err(kernel_failed("sensitive or kept"))
-        };
-        (0..columns.len())
-            .map(|column| used(column).then(|| gather(&columns[column])).transpose())
-            .collect()
     }
 
     /// The order in which the rows of some classes leave.
