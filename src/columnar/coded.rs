@@ -49,7 +49,7 @@ impl Numbers {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Byte(numbers) => numbers.inner().capacity(),
             Self::Short(numbers) => numbers.inner().capacity(),

@@ -16,6 +16,7 @@ mod kind;
 mod levels;
 mod live;
 mod payload;
+mod payload_code;
 mod publish;
 mod published;
 mod qi_column;
@@ -31,7 +32,8 @@ pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
-pub use payload::{LoadedPayload, Payload, PayloadOf};
+pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
+pub use payload_code::{PayloadArray, PayloadCoders};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     CellLoss, CellLosses, Originals, PublishedColumn, PublishedForm, grouped_type, is_bounds,

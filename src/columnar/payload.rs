@@ -1,43 +1,95 @@
 //! Columns that are published as they are, from where they wait until their rows leave.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
-use arrow::compute::interleave;
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::{interleave, take};
+use rayon::prelude::*;
 
 use super::kernel_failed;
+use super::payload_code::{Form, PayloadArray, PayloadCoders, RankedValues};
 use crate::error::{Error, Result};
 
-/// The published columns of all rows in memory, in the chunks in which they were read.
+/// One chunk of the published columns.
+#[derive(Debug)]
+pub struct PayloadChunk {
+    /// The reader that took it in.
+    pub reader: usize,
+    /// Number of rows.
+    pub rows: usize,
+    /// Its columns.
+    pub columns: Vec<PayloadArray>,
+}
+
+/// The published columns of all rows in memory.
 #[derive(Debug)]
 pub struct Payload {
-    /// Per column, its array in every chunk.
-    columns: Vec<Vec<ArrayRef>>,
+    columns: Vec<Column>,
     /// Number of the first row of every chunk, and the number of all rows at the end.
     starts: Vec<u32>,
     /// The chunk of every `1 << STRIDE_BITS`-th row, from which the right one is a few steps away.
     hints: Vec<u32>,
 }
 
+#[derive(Debug)]
+enum Column {
+    /// Arrays of the chunks in which they were read.
+    Chunks(Vec<ArrayRef>),
+    /// Ranks of all rows, and the value of every rank.
+    Ranks(Ranks, ArrayRef),
+}
+
+#[derive(Debug)]
+enum Ranks {
+    Byte(Vec<u8>),
+    Short(Vec<u16>),
+    Wide(Vec<u32>),
+}
+
 const STRIDE_BITS: u32 = 11;
 
 impl Payload {
-    /// Chunks of `columns` columns each: their rows and their arrays.
-    pub fn new(columns: usize, chunks: impl IntoIterator<Item = (usize, Vec<ArrayRef>)>) -> Self {
+    /// All rows, from chunks and the coders of the readers they came from. Works on the current rayon
+    /// pool.
+    pub fn new(chunks: Vec<PayloadChunk>, coders: &[PayloadCoders]) -> Result<Self> {
+        let layout = Self::of_chunks(chunks.iter().map(|chunk| chunk.rows));
+        let origin: Vec<(usize, usize)> =
+            chunks.iter().map(|chunk| (chunk.reader, chunk.rows)).collect();
+        let mut columns: Vec<Vec<PayloadArray>> = Vec::new();
+        for chunk in chunks {
+            columns.resize_with(chunk.columns.len(), Vec::new);
+            columns.iter_mut().zip(chunk.columns).for_each(|(column, array)| column.push(array));
+        }
+        let column = |(at, arrays): (usize, Vec<PayloadArray>)| {
+            let ranked = RankedValues::new(coders, at)?;
+            Column::new(arrays, &origin, ranked)
+        };
+        let columns = columns.into_par_iter().enumerate().map(column).collect::<Result<_>>()?;
+        Ok(Self { columns, ..layout })
+    }
+
+    /// Rows that were read back, with `columns` columns.
+    pub fn of_arrays(columns: usize, chunks: Vec<(usize, Vec<ArrayRef>)>) -> Self {
+        let layout = Self::of_chunks(chunks.iter().map(|(rows, _)| *rows));
+        let mut arrays = vec![Vec::with_capacity(chunks.len()); columns];
+        for (_, chunk) in chunks {
+            arrays.iter_mut().zip(chunk).for_each(|(column, array)| column.push(array));
+        }
+        Self { columns: arrays.into_iter().map(Column::Chunks).collect(), ..layout }
+    }
+
+    fn of_chunks(chunks: impl Iterator<Item = usize>) -> Self {
         let mut starts = vec![0u32];
         let mut hints = Vec::new();
-        let mut arrays = vec![Vec::new(); columns];
-        for (index, (rows, chunk)) in chunks.into_iter().enumerate() {
+        for (index, rows) in chunks.enumerate() {
             let end = starts[index] + rows as u32;
             while hints.len() << STRIDE_BITS < end as usize {
                 hints.push(index as u32);
             }
             starts.push(end);
-            for (column, array) in arrays.iter_mut().zip(chunk) {
-                column.push(array);
-            }
         }
-        Self { columns: arrays, starts, hints }
+        Self { columns: Vec::new(), starts, hints }
     }
 
     /// The chunk of a row and its place in it.
@@ -48,6 +100,107 @@ impl Payload {
             chunk += 1;
         }
         (chunk, (id - self.starts[chunk]) as usize)
+    }
+}
+
+impl Column {
+    fn new(
+        arrays: Vec<PayloadArray>,
+        origin: &[(usize, usize)],
+        ranked: Option<RankedValues>,
+    ) -> Result<Self> {
+        let is_coded = |array: &PayloadArray| matches!(array.0, Form::Coded(_));
+        match ranked {
+            Some(ranked) if arrays.iter().all(is_coded) => {
+                let ranks = Ranks::new(&arrays, origin, &ranked);
+                Ok(Self::Ranks(ranks, ranked.values))
+            }
+            ranked => {
+                let plain = |(array, (reader, _)): (PayloadArray, &(usize, usize))| match (
+                    array.0, &ranked,
+                ) {
+                    (Form::Plain(array), _) => Ok(array),
+                    (Form::Coded(numbers), Some(ranked)) => {
+                        let mut ranks = Vec::new();
+                        let of_reader = &ranked.ranks[*reader];
+                        numbers.for_each(|_, number| ranks.push(of_reader[number as usize]));
+                        take(&ranked.values, &UInt32Array::from(ranks), None)
+                            .map_err(kernel_failed("sensitive or kept"))
+                    }
+                    (Form::Coded(_), None) => Err(Error::bug("a column has no values")),
+                };
+                let plain = arrays.into_iter().zip(origin).map(plain);
+                Ok(Self::Chunks(plain.collect::<Result<_>>()?))
+            }
+        }
+    }
+}
+
+impl Ranks {
+    fn new(arrays: &[PayloadArray], origin: &[(usize, usize)], ranked: &RankedValues) -> Self {
+        macro_rules! flat {
+            ($variant:ident, $int:ty) => {{
+                let mut all: Vec<$int> = vec![0; origin.iter().map(|(_, rows)| rows).sum()];
+                let (mut rest, mut parts) = (&mut all[..], Vec::new());
+                for (array, (reader, rows)) in arrays.iter().zip(origin) {
+                    let (part, others) = rest.split_at_mut(*rows);
+                    parts.push((array, &ranked.ranks[*reader], part));
+                    rest = others;
+                }
+                parts.into_par_iter().for_each(|(array, ranks, part)| {
+                    if let Form::Coded(numbers) = &array.0 {
+                        numbers.for_each(|at, number| part[at] = ranks[number as usize] as $int);
+                    }
+                });
+                Self::$variant(all)
+            }};
+        }
+        match ranked.values.len() {
+            ..=0x100 => flat!(Byte, u8),
+            ..=0x1_0000 => flat!(Short, u16),
+            _ => flat!(Wide, u32),
+        }
+    }
+
+    fn gather(&self, ids: &[u32]) -> Vec<u32> {
+        match self {
+            Self::Byte(ranks) => ids.iter().map(|id| u32::from(ranks[*id as usize])).collect(),
+            Self::Short(ranks) => ids.iter().map(|id| u32::from(ranks[*id as usize])).collect(),
+            Self::Wide(ranks) => ids.iter().map(|id| ranks[*id as usize]).collect(),
+        }
+    }
+}
+
+/// A published column of some rows.
+#[derive(Debug)]
+pub enum Gathered {
+    /// Its values.
+    Values(ArrayRef),
+    /// Ranks of its values, by which they are compared, and the value of every rank.
+    Ranks(Vec<u32>, ArrayRef),
+}
+
+impl Gathered {
+    /// The values in another order.
+    pub(super) fn ordered(&self, order: &UInt32Array) -> Result<ArrayRef> {
+        let failed = kernel_failed("published");
+        match self {
+            Self::Values(values) => take(values, order, None).map_err(failed),
+            Self::Ranks(ranks, values) => {
+                let ranks = order.values().iter().map(|at| ranks[*at as usize]);
+                take(values, &UInt32Array::from_iter_values(ranks), None).map_err(failed)
+            }
+        }
+    }
+
+    /// The values as they are.
+    pub fn into_values(self) -> Result<ArrayRef> {
+        match self {
+            Self::Values(values) => Ok(values),
+            Self::Ranks(ranks, values) => {
+                take(&values, &UInt32Array::from(ranks), None).map_err(kernel_failed("published"))
+            }
+        }
     }
 }
 
@@ -87,7 +240,7 @@ impl LoadedPayload {
             return Err(Error::bug("spilled rows are not those that leave"));
         }
         let columns = arrays.first().map_or(0, Vec::len);
-        let column = |column: usize| arrays.iter().map(|run| run[column].clone()).collect();
+        let column = |column: usize| arrays.iter().map(|run| Arc::clone(&run[column])).collect();
         Ok(Self { columns: (0..columns).map(column).collect(), start, from })
     }
 }
@@ -106,32 +259,44 @@ impl PayloadOf<'_> {
     pub fn gather(
         &self,
         positions: Range<usize>,
-        ids: impl Iterator<Item = u32>,
+        ids: &[u32],
         used: impl Fn(usize) -> bool,
-    ) -> Result<Vec<Option<ArrayRef>>> {
-        let columns = match self {
-            Self::Held(payload) => &payload.columns,
-            Self::Loaded(loaded) => &loaded.columns,
-        };
-        if !(0..columns.len()).any(&used) {
-            return Ok(vec![None; columns.len()]);
-        }
-        let located: Vec<(usize, usize)>;
-        let from = match self {
+    ) -> Result<Vec<Option<Gathered>>> {
+        match self {
             Self::Held(payload) => {
-                located = ids.map(|id| payload.locate(id)).collect();
-                &located[..]
+                let mut located: Option<Vec<(usize, usize)>> = None;
+                let gather = |(at, column): (usize, &Column)| {
+                    if !used(at) {
+                        return Ok(None);
+                    }
+                    match column {
+                        Column::Ranks(ranks, values) => {
+                            Ok(Some(Gathered::Ranks(ranks.gather(ids), Arc::clone(values))))
+                        }
+                        Column::Chunks(chunks) => {
+                            let from = located.get_or_insert_with(|| {
+                                ids.iter().map(|id| payload.locate(*id)).collect()
+                            });
+                            interleaved(chunks, from).map(Some)
+                        }
+                    }
+                };
+                payload.columns.iter().enumerate().map(gather).collect()
             }
             Self::Loaded(loaded) => {
-                &loaded.from[positions.start - loaded.start..positions.end - loaded.start]
+                let from = positions.start - loaded.start..positions.end - loaded.start;
+                let from = &loaded.from[from];
+                let gather = |(at, chunks): (usize, &Vec<ArrayRef>)| {
+                    used(at).then(|| interleaved(chunks, from)).transpose()
+                };
+                loaded.columns.iter().enumerate().map(gather).collect()
             }
-        };
-        let gather = |chunks: &Vec<ArrayRef>| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-            interleave(&chunks, from).map_err(kernel_failed("sensitive or kept"))
-        };
-        (0..columns.len())
-            .map(|column| used(column).then(|| gather(&columns[column])).transpose())
-            .collect()
+        }
     }
+}
+
+fn interleaved(chunks: &[ArrayRef], from: &[(usize, usize)]) -> Result<Gathered> {
+    let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
+    let values = interleave(&chunks, from).map_err(kernel_failed("sensitive or kept"))?;
+    Ok(Gathered::Values(values))
 }

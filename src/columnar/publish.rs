@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::kernel_failed;
 use super::live::live_values;
-use super::payload::PayloadOf;
+use super::payload::{Gathered, PayloadOf};
 use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
 use super::{CodedTable, Domain};
@@ -189,12 +189,9 @@ impl Publisher {
         let in_batch = &rows[positions.clone()];
         // Another form of the same release may need the other columns.
         let used = |column: usize| self.form.columns.contains(&OutputColumn::Payload(column));
-        let ids = in_batch.iter().map(|row| row.id);
-        let payload = payload.gather(positions.clone(), ids, used)?;
+        let ids: Vec<u32> = in_batch.iter().map(|row| row.id).collect();
+        let payload = payload.gather(positions.clone(), &ids, used)?;
         let order = self.order(in_batch, &classes, &payload)?;
-        let ordered = |array: &ArrayRef, from: &UInt32Array| {
-            live_values(&take(array, from, None).map_err(kernel_failed("published"))?)
-        };
         // The class of every row, relative to the first.
         let sizes = classes.clone().map(|class| self.table.classes.range(class).len());
         let class_of: UInt32Array =
@@ -202,13 +199,15 @@ impl Publisher {
         let missing = || Error::bug("a published column was not gathered");
         let column = |(at, column): (usize, &OutputColumn)| match column {
             OutputColumn::Payload(index) => {
-                ordered(payload[*index].as_ref().ok_or_else(missing)?, &order)
+                live_values(&payload[*index].as_ref().ok_or_else(missing)?.ordered(&order)?)
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
                 let code = |at: &u32| in_batch[*at as usize].codes[*index].get();
                 let codes = UInt32Array::from_iter_values(order.values().iter().map(code));
-                let values = ordered(self.exact[at].as_ref().ok_or_else(missing)?, &codes)?;
                 let field = self.form.schema.field(at);
+                let values = self.exact[at].as_ref().ok_or_else(missing)?;
+                let values = take(values, &codes, None).map_err(kernel_failed(field.name()))?;
+                let values = live_values(&values)?;
                 cast(&values, field.data_type()).map_err(kernel_failed(field.name()))
             }
             OutputColumn::ClassId => {
@@ -262,7 +261,7 @@ impl Publisher {
         &self,
         rows: &[Row<C, W>],
         classes: &Range<usize>,
-        payload: &[Option<ArrayRef>],
+        payload: &[Option<Gathered>],
     ) -> Result<UInt32Array> {
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         if !self.form.columns.iter().any(OutputColumn::differs_in_class) {
@@ -274,7 +273,10 @@ impl Publisher {
                     Some(Box::new(move |a, b| rows[a].codes[index].cmp(&rows[b].codes[index])))
                 }
                 OutputColumn::Payload(index) => match &payload[index] {
-                    Some(values) => Some(comparator(values)?),
+                    Some(Gathered::Values(values)) => Some(comparator(values)?),
+                    Some(Gathered::Ranks(ranks, _)) => {
+                        Some(Box::new(move |a, b| ranks[a].cmp(&ranks[b])))
+                    }
                     None => None,
                 },
                 OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,

@@ -36,10 +36,10 @@ pub struct Layout {
 pub struct Chunk {
     /// What the method works from.
     pub coded: CodedChunk,
-    /// The published columns as they came.
+    /// The published columns.
     pub payload: Vec<ArrayRef>,
-    /// Bytes of the payload.
-    pub payload_bytes: usize,
+    /// Bytes of each of them. Buffers behind views count when they were not there a batch before.
+    pub payload_bytes: Vec<usize>,
 }
 
 /// Takes in the batches of one input partition.
@@ -165,16 +165,19 @@ impl Reader {
         Ok(Some(Chunk { coded, payload, payload_bytes }))
     }
 
-    /// Bytes of the rows themselves, and of buffers behind views that were not there a batch before.
-    fn payload_bytes(&mut self, payload: &[ArrayRef]) -> usize {
-        let mut bytes: usize = payload.iter().map(row_bytes).sum();
+    fn payload_bytes(&mut self, payload: &[ArrayRef]) -> Vec<usize> {
         let mut shared = Vec::new();
-        for buffer in payload.iter().flat_map(view_buffers) {
-            let address = buffer.data_ptr().as_ptr() as usize;
-            if !self.shared.contains(&address) && !shared.contains(&address) {
-                bytes += buffer.len();
+        let mut bytes = Vec::with_capacity(payload.len());
+        for array in payload {
+            let mut of_column = row_bytes(array);
+            for buffer in view_buffers(array) {
+                let address = buffer.data_ptr().as_ptr() as usize;
+                if !self.shared.contains(&address) && !shared.contains(&address) {
+                    of_column += buffer.len();
+                }
+                shared.push(address);
             }
-            shared.push(address);
+            bytes.push(of_column);
         }
         self.shared = shared;
         bytes

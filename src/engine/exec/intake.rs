@@ -1,15 +1,19 @@
 //! What was read waits here until its classes are known: in memory, or in temporary files.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::metrics::Time;
 use parking_lot::Mutex;
 
 use super::spill::{OpenSpill, SpilledBatches, Spills};
-use crate::columnar::{Chunk, CodedChunk, Layout};
+use crate::columnar::{
+    Chunk, CodedChunk, Layout, Payload, PayloadArray, PayloadChunk, PayloadCoders,
+};
 use crate::engine::execution_error;
 
 /// Takes in the chunks of all partitions under one reservation.
@@ -18,33 +22,107 @@ use crate::engine::execution_error;
 /// a partition that needs a little must not fail because another one holds a lot. Published columns
 /// go first; the method does not need them. If that is not enough, codes and row keys follow.
 pub(super) struct Intake {
-    shelf: Mutex<Shelf>,
-}
-
-/// Everything that was read, by partition.
-pub(super) struct Shelf {
-    memory: MemoryReservation,
+    // A partition is locked by its reader, or by the holder of `memory` while it makes room.
+    partitions: Vec<Mutex<PartitionRows>>,
+    /// What each partition holds, known without its lock.
+    held: Vec<AtomicUsize>,
+    memory: Mutex<MemoryReservation>,
     spills: Spills,
     payload_schema: SchemaRef,
-    pub(super) partitions: Vec<PartitionRows>,
+    encode_time: Time,
 }
 
 /// What was read of one partition, in the order in which it came.
-#[derive(Default)]
-pub(super) struct PartitionRows {
-    pub(super) rows: usize,
-    /// Bytes of the distinct values.
+struct PartitionRows {
+    rows: usize,
+    /// Bytes of the distinct values that the reader holds.
     distinct_bytes: usize,
     codes: Vec<CodedChunk>,
     code_bytes: usize,
     open_codes: Option<OpenSpill>,
     code_files: Vec<SpilledBatches>,
-    payload: Vec<(usize, Vec<ArrayRef>)>,
-    held_payload_bytes: usize,
-    /// Bytes of the published columns, wherever they are.
+    payload: Vec<PayloadChunk>,
     payload_bytes: usize,
+    coders: PayloadCoders,
+    /// Bytes of the published columns when they leave.
+    published_bytes: usize,
     open_payload: Option<OpenSpill>,
-    payload_file: Option<SpilledBatches>,
+}
+
+impl PartitionRows {
+    fn new(layout: &Layout) -> Self {
+        Self {
+            rows: 0,
+            distinct_bytes: 0,
+            codes: Vec::new(),
+            code_bytes: 0,
+            open_codes: None,
+            code_files: Vec::new(),
+            payload: Vec::new(),
+            payload_bytes: 0,
+            coders: PayloadCoders::new(layout),
+            published_bytes: 0,
+            open_payload: None,
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.distinct_bytes + self.payload_bytes + self.code_bytes + self.coders.memory()
+    }
+
+    fn add(&mut self, partition: usize, chunk: Chunk) -> Result<()> {
+        let rows = chunk.coded.rows();
+        self.rows += rows;
+        self.code_bytes += chunk.coded.bytes();
+        self.codes.push(chunk.coded);
+        let mut columns = Vec::with_capacity(chunk.payload.len());
+        for (at, (array, bytes)) in chunk.payload.into_iter().zip(chunk.payload_bytes).enumerate() {
+            self.published_bytes += bytes;
+            let coded = self.coders.encode(at, &array).map_err(execution_error)?;
+            self.payload_bytes += coded.as_ref().map_or(bytes, PayloadArray::number_bytes);
+            columns.push(coded.unwrap_or_else(|| PayloadArray::plain(array)));
+        }
+        if !columns.is_empty() {
+            self.payload.push(PayloadChunk { reader: partition, rows, columns });
+        }
+        Ok(())
+    }
+
+    fn spill_payload(&mut self, spills: &Spills, schema: &SchemaRef) -> Result<()> {
+        let _timer = spills.time().timer();
+        for chunk in self.payload.drain(..) {
+            let columns = self.coders.decode(chunk.columns).map_err(execution_error)?;
+            let batch = RecordBatch::try_new(Arc::clone(schema), columns)?;
+            let open = match &mut self.open_payload {
+                Some(open) => open,
+                none => none.insert(spills.open(Arc::clone(schema), "payload")?),
+            };
+            open.append(&batch)?;
+        }
+        self.payload_bytes = 0;
+        // What waits in a file has no numbers, and memory is short.
+        self.coders.clear();
+        Ok(())
+    }
+
+    fn spill_codes(&mut self, spills: &Spills) -> Result<()> {
+        let _timer = spills.time().timer();
+        for chunk in self.codes.drain(..) {
+            let batch = chunk.to_batch().map_err(execution_error)?;
+            // Numbers get wider as more values appear; a file has one width.
+            let narrow = self.open_codes.take_if(|open| open.schema() != batch.schema_ref());
+            if let Some(narrow) = narrow {
+                self.code_files.extend(narrow.finish()?);
+            }
+            let open = match &mut self.open_codes {
+                Some(open) => open,
+                none => none.insert(spills.open(batch.schema(), "codes")?),
+            };
+            open.append(&batch)?;
+        }
+        self.code_bytes = 0;
+        Ok(())
+    }
 }
 
 impl Intake {
@@ -52,11 +130,16 @@ impl Intake {
         layout: &Layout,
         partitions: usize,
         memory: MemoryReservation,
-        spills: Spills,
+        (spills, encode_time): (Spills, Time),
     ) -> Result<Self> {
-        let payload_schema = Arc::new(layout.schema.project(&layout.payload)?);
-        let partitions = (0..partitions).map(|_| PartitionRows::default()).collect();
-        Ok(Self { shelf: Mutex::new(Shelf { memory, spills, payload_schema, partitions }) })
+        Ok(Self {
+            partitions: (0..partitions).map(|_| Mutex::new(PartitionRows::new(layout))).collect(),
+            held: (0..partitions).map(|_| AtomicUsize::new(0)).collect(),
+            memory: Mutex::new(memory),
+            spills,
+            payload_schema: Arc::new(layout.schema.project(&layout.payload)?),
+            encode_time,
+        })
     }
 
     /// Takes in chunks of a partition, whose distinct values have grown to as many bytes.
@@ -66,171 +149,155 @@ impl Intake {
         chunks: Vec<Chunk>,
         distinct_bytes: usize,
     ) -> Result<()> {
-        let mut shelf = self.shelf.lock();
-        let own = &mut shelf.partitions[partition];
+        let timer = self.encode_time.timer();
+        let mut own = self.partitions[partition].lock();
         own.distinct_bytes = distinct_bytes;
         for chunk in chunks {
-            own.rows += chunk.coded.rows();
-            own.code_bytes += chunk.coded.bytes();
-            own.payload_bytes += chunk.payload_bytes;
-            own.held_payload_bytes += chunk.payload_bytes;
-            if !chunk.payload.is_empty() {
-                own.payload.push((chunk.coded.rows(), chunk.payload));
-            }
-            own.codes.push(chunk.coded);
+            own.add(partition, chunk)?;
         }
-        shelf.reserve()
+        self.held[partition].store(own.held_bytes(), Ordering::Relaxed);
+        drop(own);
+        timer.done();
+        self.reserve(&self.memory.lock())
     }
 
-    pub(super) fn finish(self) -> Result<Shelf> {
-        let mut shelf = self.shelf.into_inner();
-        // Rows of one release are gathered from memory or from files, not from both.
-        if shelf.partitions.iter().any(|own| own.open_payload.is_some()) {
-            shelf.spill_payload()?;
-            shelf.reserve()?;
-        }
-        for own in &mut shelf.partitions {
-            if let Some(open) = own.open_codes.take() {
-                own.code_files.extend(open.finish()?);
-            }
-        }
-        Ok(shelf)
-    }
-}
-
-impl Shelf {
-    pub(super) fn rows(&self) -> usize {
-        self.partitions.iter().map(|own| own.rows).sum()
+    fn held_bytes(&self) -> usize {
+        self.held.iter().map(|held| held.load(Ordering::Relaxed)).sum()
     }
 
-    /// Bytes that are reserved for what waits in memory.
-    pub(super) fn bytes(&self) -> usize {
-        self.memory.size()
-    }
-
-    pub(super) fn holds_payload(&self) -> bool {
-        self.partitions.iter().any(|own| !own.payload.is_empty())
-    }
-
-    /// The reservation of what is still held.
-    pub(super) fn into_memory(self) -> MemoryReservation {
-        self.memory
-    }
-
-    /// Bytes of the published columns, wherever they wait.
-    pub(super) fn payload_bytes(&self) -> usize {
-        self.partitions.iter().map(|own| own.payload_bytes).sum()
-    }
-
-    pub(super) fn payload_schema(&self) -> &SchemaRef {
-        &self.payload_schema
-    }
-
-    fn reserve(&mut self) -> Result<()> {
+    fn reserve(&self, memory: &MemoryReservation) -> Result<()> {
         loop {
-            let Err(refused) = self.memory.try_resize(self.held_bytes()) else { return Ok(()) };
+            let Err(refused) = memory.try_resize(self.held_bytes()) else { return Ok(()) };
             if !self.spill_some()? {
                 return Err(refused);
             }
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        let of_one =
-            |own: &PartitionRows| own.distinct_bytes + own.held_payload_bytes + own.code_bytes;
-        self.partitions.iter().map(of_one).sum()
+    /// Writes some of what waits to temporary files. `false` if nothing is left that could be.
+    fn spill_some(&self) -> Result<bool> {
+        let mut payload = false;
+        for (own, held) in self.partitions.iter().zip(&self.held) {
+            let mut own = own.lock();
+            payload |= !own.payload.is_empty();
+            own.spill_payload(&self.spills, &self.payload_schema)?;
+            held.store(own.held_bytes(), Ordering::Relaxed);
+        }
+        if payload {
+            return Ok(true);
+        }
+        let mut codes = false;
+        for (own, held) in self.partitions.iter().zip(&self.held) {
+            let mut own = own.lock();
+            codes |= !own.codes.is_empty();
+            own.spill_codes(&self.spills)?;
+            held.store(own.held_bytes(), Ordering::Relaxed);
+        }
+        Ok(codes)
+    }
+}
+
+/// Everything that was read, once there is nothing more to come.
+pub(super) struct Shelf(Intake);
+
+impl From<Intake> for Shelf {
+    fn from(intake: Intake) -> Self {
+        Self(intake)
+    }
+}
+
+impl Shelf {
+    fn sum(&self, of: impl Fn(&PartitionRows) -> usize) -> usize {
+        self.0.partitions.iter().map(|own| of(&own.lock())).sum()
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.sum(|own| own.rows)
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        self.0.partitions.len()
+    }
+
+    /// Bytes that are reserved for what waits in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.memory.lock().size()
+    }
+
+    /// Bytes of the published columns when they leave.
+    pub(super) fn published_bytes(&self) -> usize {
+        self.sum(|own| own.published_bytes)
+    }
+
+    pub(super) fn payload_schema(&self) -> &SchemaRef {
+        &self.0.payload_schema
+    }
+
+    pub(super) fn holds_payload(&self) -> bool {
+        self.sum(|own| own.payload.len()) > 0
     }
 
     /// Writes some of what waits to temporary files and gives its memory back. `false` if nothing is
     /// left that could be written.
-    pub(super) fn make_room(&mut self) -> Result<bool> {
-        let made = self.spill_some()?;
-        self.memory.try_resize(self.held_bytes())?;
+    pub(super) fn make_room(&self) -> Result<bool> {
+        let made = self.0.spill_some()?;
+        self.settle()?;
         Ok(made)
     }
 
-    fn spill_some(&mut self) -> Result<bool> {
-        if self.holds_payload() {
-            self.spill_payload()?;
-            return Ok(true);
-        }
-        let made = self.partitions.iter().any(|own| !own.codes.is_empty());
-        self.spill_codes()?;
-        Ok(made)
+    /// Gives back memory of what was spilled or taken.
+    fn settle(&self) -> Result<()> {
+        self.0.memory.lock().try_resize(self.0.held_bytes())
     }
 
-    fn spill_payload(&mut self) -> Result<()> {
-        let spills = self.spills.clone();
-        let _timer = spills.time().timer();
-        for own in &mut self.partitions {
-            for (_, columns) in own.payload.drain(..) {
-                let batch = RecordBatch::try_new(Arc::clone(&self.payload_schema), columns)?;
-                let open = match &mut own.open_payload {
-                    Some(open) => open,
-                    none => none.insert(spills.open(Arc::clone(&self.payload_schema), "payload")?),
-                };
-                open.append(&batch)?;
-            }
-            own.held_payload_bytes = 0;
-        }
-        Ok(())
-    }
-
-    fn spill_codes(&mut self) -> Result<()> {
-        let spills = self.spills.clone();
-        let _timer = spills.time().timer();
-        for own in &mut self.partitions {
-            for chunk in own.codes.drain(..) {
-                let batch = chunk.to_batch().map_err(execution_error)?;
-                // Numbers get wider as more values appear; a file has one width.
-                let fitting = own.open_codes.take_if(|open| open.schema() != batch.schema_ref());
-                if let Some(narrow) = fitting {
-                    own.code_files.extend(narrow.finish()?);
-                }
-                let open = match &mut own.open_codes {
-                    Some(open) => open,
-                    none => none.insert(spills.open(batch.schema(), "codes")?),
-                };
-                open.append(&batch)?;
-            }
-            own.code_bytes = 0;
-        }
-        Ok(())
+    /// The reservation of what is still held.
+    pub(super) fn into_memory(self) -> MemoryReservation {
+        self.0.memory.into_inner()
     }
 
     /// The codes of a partition: those in files came first.
     pub(super) fn take_codes(
-        &mut self,
+        &self,
         partition: usize,
     ) -> Result<(Vec<SpilledBatches>, Vec<CodedChunk>)> {
-        let own = &mut self.partitions[partition];
-        if let Some(open) = own.open_codes.take() {
-            own.code_files.extend(open.finish()?);
-        }
-        own.code_bytes = 0;
+        let mut own = self.0.partitions[partition].lock();
+        let open = own.open_codes.take().map(OpenSpill::finish).transpose()?.flatten();
+        own.code_files.extend(open);
         Ok((std::mem::take(&mut own.code_files), std::mem::take(&mut own.codes)))
     }
 
-    /// Gives back the memory of codes that were taken.
-    pub(super) fn settle(&self) -> Result<()> {
-        self.memory.try_resize(self.held_bytes())
+    /// The codes of a partition are not held any more.
+    pub(super) fn release_codes(&self, partition: usize) -> Result<()> {
+        let mut own = self.0.partitions[partition].lock();
+        own.code_bytes = 0;
+        self.0.held[partition].store(own.held_bytes(), Ordering::Relaxed);
+        drop(own);
+        self.settle()
     }
 
-    /// The published columns, `Err` with their files in the order of partitions if they were spilled.
-    pub(super) fn take_payload(
-        &mut self,
-    ) -> Result<std::result::Result<Vec<(usize, Vec<ArrayRef>)>, Vec<SpilledBatches>>> {
-        for own in &mut self.partitions {
-            if let Some(open) = own.open_payload.take() {
-                own.payload_file = open.finish()?;
-            }
+    /// The published columns: all in memory, or if some were spilled all in files, in the order of
+    /// partitions. What was not coded before waits in memory as it came.
+    pub(super) fn take_payload(&self) -> Result<TakenPayload> {
+        let spilled = self.sum(|own| usize::from(own.open_payload.is_some())) > 0;
+        if spilled && self.holds_payload() {
+            self.make_room()?;
         }
-        let files: Vec<SpilledBatches> =
-            self.partitions.iter_mut().filter_map(|own| own.payload_file.take()).collect();
-        if !files.is_empty() {
-            return Ok(Err(files));
+        let (mut files, mut chunks, mut coders) = (Vec::new(), Vec::new(), Vec::new());
+        for own in &self.0.partitions {
+            let mut own = own.lock();
+            files.extend(own.open_payload.take().map(OpenSpill::finish).transpose()?.flatten());
+            chunks.append(&mut own.payload);
+            coders.push(std::mem::replace(&mut own.coders, PayloadCoders::none()));
         }
-        let held = self.partitions.iter_mut().flat_map(|own| std::mem::take(&mut own.payload));
-        Ok(Ok(held.collect()))
+        if spilled {
+            return Ok(TakenPayload::Spilled(files));
+        }
+        Ok(TakenPayload::Held(Payload::new(chunks, &coders).map_err(execution_error)?))
     }
+}
+
+/// Where the published columns are.
+pub(super) enum TakenPayload {
+    Held(Payload),
+    Spilled(Vec<SpilledBatches>),
 }

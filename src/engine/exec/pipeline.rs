@@ -241,6 +241,7 @@ impl Release {
         let memory = MemoryConsumer::new("AnonymizeExec[input]").with_can_spill(true);
         let memory = memory.register(self.context.memory_pool());
         let spills = Spills::new(&self.context, &self.metrics);
+        let spills = (spills, self.metrics.encode_time.clone());
         let intake = Arc::new(Intake::new(&self.layout, partitions, memory, spills)?);
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
@@ -260,7 +261,7 @@ impl Release {
         let Some(intake) = Arc::into_inner(intake) else {
             return internal_err!("a task still reads after it has ended");
         };
-        Ok((readers, intake.finish()?))
+        Ok((readers, intake.into()))
     }
 
     fn form_classes(

@@ -8,11 +8,11 @@ use datafusion::physical_plan::metrics::Gauge;
 use futures::StreamExt;
 
 use super::emit::{Prepared, Waiting};
-use super::intake::Shelf;
+use super::intake::{Shelf, TakenPayload};
 use super::runs::{RunWriter, Unit};
 use super::spill::Spills;
 use crate::columnar::{
-    CodedChunk, CodedTable, Coding, Layout, Payload, ReleaseTable, TableBuilder, TableFiles,
+    CodedChunk, CodedTable, Coding, Layout, ReleaseTable, TableBuilder, TableFiles,
 };
 use crate::engine::execution_error;
 use crate::model::{Cancel, ScratchFile};
@@ -117,7 +117,7 @@ impl Room {
         let mut builder =
             TableBuilder::new(layout, coding, rows, files).map_err(execution_error)?;
         let has_keys = [!layout.keyed.is_empty(), !layout.kept.is_empty()];
-        for partition in 0..self.shelf.partitions.len() {
+        for partition in 0..self.shelf.partitions() {
             let (spilled, held) = self.shelf.take_codes(partition)?;
             for file in spilled {
                 let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
@@ -129,18 +129,14 @@ impl Room {
                 }
             }
             builder.add(partition, held, &self.cancel).map_err(execution_error)?;
-            self.shelf.settle()?;
+            self.shelf.release_codes(partition)?;
         }
         builder.finish().map_err(execution_error)
     }
 
     /// The memory that batches take on their way out, and the published columns in an order in which
     /// they can leave.
-    pub(super) fn prepare(
-        mut self,
-        table: Arc<ReleaseTable>,
-        shape: &OutputShape,
-    ) -> Result<Prepared> {
+    pub(super) fn prepare(self, table: Arc<ReleaseTable>, shape: &OutputShape) -> Result<Prepared> {
         let batches = table.batches(shape.batch_rows);
         let largest = batches.iter().map(|classes| table.positions(classes).len()).max();
         let batch_bytes = largest.unwrap_or(0) * self.output_row_bytes(shape);
@@ -164,8 +160,8 @@ impl Room {
         self.note_peak();
         let payload_schema = Arc::clone(self.shelf.payload_schema());
         let payload = match self.shelf.take_payload()? {
-            Ok(held) => Waiting::Held(Arc::new(Payload::new(payload_schema.fields().len(), held))),
-            Err(files) => {
+            TakenPayload::Held(held) => Waiting::Held(Arc::new(held)),
+            TakenPayload::Spilled(files) => {
                 let unit_rows = self.unit_rows(shape, concurrency);
                 let units = Unit::of_rows(&table, shape.batch_rows, unit_rows);
                 let memory = self.reserve_run()?;
@@ -186,7 +182,7 @@ impl Room {
 
     /// Bytes of a published row, roughly.
     fn output_row_bytes(&self, shape: &OutputShape) -> usize {
-        let payload = self.shelf.payload_bytes() / self.shelf.rows().max(1);
+        let payload = self.shelf.published_bytes() / self.shelf.rows().max(1);
         payload + size_of::<i32>() * shape.quasi_identifiers + size_of::<u64>()
     }
 

@@ -18,7 +18,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 
 use super::spill::{SpilledBatches, Spills};
-use crate::columnar::{LoadedPayload, Payload, PayloadOf, ReleaseTable, payload_bytes};
+use crate::columnar::{Gathered, LoadedPayload, Payload, PayloadOf, ReleaseTable, payload_bytes};
 use crate::engine::execution_error;
 use crate::model::{Cancel, RowTable, with_rows};
 
@@ -105,7 +105,7 @@ impl RunWriter<'_> {
         let first = *next;
         *next += loaded.iter().map(|(rows, _)| *rows as u32).sum::<u32>();
         let numbers = first..*next;
-        let payload = Payload::new(self.schema.fields().len(), loaded);
+        let payload = Payload::of_arrays(self.schema.fields().len(), loaded);
         let mut open = self.spills.open(Arc::clone(self.schema), "payload")?;
         let mut places: Vec<u32> = Vec::new();
         for unit in &runs.units {
@@ -116,9 +116,10 @@ impl RunWriter<'_> {
                 continue;
             }
             let columns = PayloadOf::Held(&payload)
-                .gather(0..places.len(), places.iter().copied(), |_| true)
+                .gather(0..places.len(), &places, |_| true)
                 .map_err(execution_error)?;
-            let columns = columns.into_iter().flatten().collect();
+            let columns = columns.into_iter().flatten().map(Gathered::into_values);
+            let columns = columns.collect::<crate::Result<_>>().map_err(execution_error)?;
             open.append(&RecordBatch::try_new(Arc::clone(self.schema), columns)?)?;
         }
         runs.firsts.push(first);
