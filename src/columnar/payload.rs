@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::{interleave, take};
+use arrow::compute::{concat, interleave, take};
 use rayon::prelude::*;
 
 use super::kernel_failed;
@@ -36,6 +36,8 @@ pub struct Payload {
 enum Column {
     /// Arrays of the chunks in which they were read.
     Chunks(Vec<ArrayRef>),
+    /// One array of all rows.
+    Flat(ArrayRef),
     /// Ranks of all rows, and the value of every rank.
     Ranks(Ranks, ArrayRef),
 }
@@ -130,7 +132,14 @@ impl Column {
                     (Form::Coded(_), None) => Err(Error::bug("a column has no values")),
                 };
                 let plain = arrays.into_iter().zip(origin).map(plain);
-                Ok(Self::Chunks(plain.collect::<Result<_>>()?))
+                let plain = plain.collect::<Result<Vec<ArrayRef>>>()?;
+                // Numbers are cheaper to copy once than to find in chunks row by row.
+                if plain.first().is_some_and(|array| array.data_type().is_primitive()) {
+                    let chunks: Vec<&dyn Array> = plain.iter().map(AsRef::as_ref).collect();
+                    let flat = concat(&chunks).map_err(kernel_failed("sensitive or kept"))?;
+                    return Ok(Self::Flat(flat));
+                }
+                Ok(Self::Chunks(plain))
             }
         }
     }
@@ -272,6 +281,13 @@ impl PayloadOf<'_> {
                     match column {
                         Column::Ranks(ranks, values) => {
                             Ok(Some(Gathered::Ranks(ranks.gather(ids), Arc::clone(values))))
+                        }
+                        Column::Flat(values) => {
+                            let rows = UInt32Array::from(ids.to_vec());
+                            let values = take(values, &rows, None);
+                            values
+                                .map(|values| Some(Gathered::Values(values)))
+                                .map_err(kernel_failed("sensitive or kept"))
                         }
                         Column::Chunks(chunks) => {
                             let from = located.get_or_insert_with(|| {

@@ -194,7 +194,7 @@ impl Release {
             fetch: self.fetch,
             metrics: self.metrics.clone(),
             cancel: self.cancel.clone(),
-            spills: Spills::new(&self.context, &self.metrics),
+            spills: Spills::new(&self.context, &self.metrics, &self.cancel),
         }
     }
 
@@ -222,7 +222,7 @@ impl Release {
                 table: self.reservation("codes"),
                 method: self.reservation("method"),
                 output: self.reservation("output"),
-                spills: Spills::new(&self.context, &self.metrics),
+                spills: Spills::new(&self.context, &self.metrics, &self.cancel),
                 peak: self.metrics.peak_memory.clone(),
                 cancel: self.cancel.clone(),
                 handle,
@@ -240,7 +240,7 @@ impl Release {
         let partitions = self.input.output_partitioning().partition_count();
         let memory = MemoryConsumer::new("AnonymizeExec[input]").with_can_spill(true);
         let memory = memory.register(self.context.memory_pool());
-        let spills = Spills::new(&self.context, &self.metrics);
+        let spills = Spills::new(&self.context, &self.metrics, &self.cancel);
         let spills = (spills, self.metrics.encode_time.clone());
         let intake = Arc::new(Intake::new(&self.layout, partitions, memory, spills)?);
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)

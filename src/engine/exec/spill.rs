@@ -14,7 +14,8 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{SpillMetrics, Time};
 
 use super::metrics::ReleaseMetrics;
-use crate::model::ScratchFile;
+use crate::engine::execution_error;
+use crate::model::{Cancel, ScratchFile};
 
 /// Makes temporary files and counts them. Every file is deleted when its last holder lets go of it.
 #[derive(Clone)]
@@ -23,6 +24,7 @@ pub(super) struct Spills {
     metrics: SpillMetrics,
     time: Time,
     compression: SpillCompression,
+    cancel: Cancel,
 }
 
 /// Batches in a temporary file, in the order in which they were written.
@@ -42,6 +44,7 @@ impl SpilledBatches {
 pub(super) struct OpenSpill {
     manager: SpillManager,
     write: Write,
+    cancel: Cancel,
 }
 
 /// Appends a batch, or without one finishes the file. DataFusion does not export the type behind it.
@@ -53,6 +56,8 @@ impl OpenSpill {
     }
 
     pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        // Nothing else ends a thread that writes one batch after the other.
+        self.cancel.check().map_err(execution_error)?;
         (self.write)(Some(batch)).map(|_| ())
     }
 
@@ -66,12 +71,13 @@ impl OpenSpill {
 const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 impl Spills {
-    pub(super) fn new(context: &TaskContext, metrics: &ReleaseMetrics) -> Self {
+    pub(super) fn new(context: &TaskContext, metrics: &ReleaseMetrics, cancel: &Cancel) -> Self {
         Self {
             env: context.runtime_env(),
             metrics: metrics.spills.clone(),
             time: metrics.spill_time.clone(),
             compression: context.session_config().spill_compression(),
+            cancel: cancel.clone(),
         }
     }
 
@@ -90,7 +96,7 @@ impl Spills {
             Some(batch) => file.append_batch(batch).map(|_| None),
             None => file.finish(),
         };
-        Ok(OpenSpill { manager, write: Box::new(write) })
+        Ok(OpenSpill { manager, write: Box::new(write), cancel: self.cancel.clone() })
     }
 
     /// A new file of zeros, which methods read and write like memory.
@@ -102,6 +108,7 @@ impl Spills {
         let mut writer = spill.open_writer()?;
         let mut rest = bytes;
         while rest > 0 {
+            self.cancel.check().map_err(execution_error)?;
             let block = rest.min(ZEROS.len());
             writer.write_all(&ZEROS[..block])?;
             rest -= block;
