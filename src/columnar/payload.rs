@@ -166,7 +166,7 @@ impl Ranks {
         }
         match ranked.values.len() {
             ..=0x100 => flat!(Byte, u8),
-            ..=0x1_0000 => flat!(Short, u16),
+            0x101..=0x1_0000 => flat!(Short, u16),
             _ => flat!(Wide, u32),
         }
     }

@@ -68,7 +68,7 @@ impl OpenSpill {
     }
 }
 
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 impl Spills {
     pub(super) fn new(context: &TaskContext, metrics: &ReleaseMetrics, cancel: &Cancel) -> Self {
