@@ -66,8 +66,13 @@ pub async fn create_table(
     query: &str,
     directory: &Path,
 ) -> Result<()> {
+    run(context, &copy(query, &directory.join(format!("{table}.parquet")))).await?;
+    register(context, table, directory).await
+}
+
+/// Registers a file that [`create_table`] wrote.
+pub async fn register(context: &SessionContext, table: &str, directory: &Path) -> Result<()> {
     let file = directory.join(format!("{table}.parquet"));
-    run(context, &copy(query, &file)).await?;
     let register =
         format!("CREATE EXTERNAL TABLE {table} STORED AS PARQUET LOCATION '{}'", file.display());
     context.sql(&register).await?.collect().await?;

@@ -3,7 +3,8 @@
 use std::hash::BuildHasher;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, new_empty_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, MAX_INLINE_VIEW_LEN, UInt32Array,
+    make_view, new_empty_array,
 };
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::*;
@@ -241,7 +242,25 @@ impl Interner {
             D::Boolean => self.intern_booleans(array.as_boolean(), numbers),
             D::Utf8 => text!(array.as_string::<i32>()),
             D::LargeUtf8 => text!(array.as_string::<i64>()),
-            D::Utf8View => text!(array.as_string_view()),
+            D::Utf8View => {
+                let array = array.as_string_view();
+                // Sorted and clustered tables repeat values: the last one is the best guess.
+                let mut last = (0, None);
+                for (row, view) in array.views().iter().enumerate() {
+                    if array.is_null(row) {
+                        self.missing = true;
+                        numbers.push(MISSING);
+                        continue;
+                    }
+                    let number = match last {
+                        (known, Some(number)) if known == *view => number,
+                        _ if *view as u32 <= MAX_INLINE_VIEW_LEN => self.intern_short(*view, row),
+                        _ => self.intern_bytes(Some(array.value(row).as_bytes()), row),
+                    };
+                    last = (*view, Some(number));
+                    numbers.push(number);
+                }
+            }
             other => return Err(Error::bug(format!("no numbering for values of type {other}"))),
         }
         Ok(())
@@ -309,18 +328,20 @@ impl Interner {
         find_or_add(table, value, row, (&mut self.len, &mut self.fresh))
     }
 
+    /// A string by its view, which holds its length and all its bytes.
+    fn intern_short(&mut self, view: u128, row: usize) -> u32 {
+        let Table::Text { short, .. } = &mut self.table else { return MISSING };
+        find_or_add(short, view, row, (&mut self.len, &mut self.fresh))
+    }
+
     fn intern_bytes(&mut self, value: Option<&[u8]>, row: usize) -> u32 {
         let (Some(value), Table::Text { short, long }) = (value, &mut self.table) else {
             self.missing = true;
             return MISSING;
         };
-        if value.len() <= 15 {
-            // Length and bytes together tell any two short strings apart.
-            let mut key = [0u8; 16];
-            key[..value.len()].copy_from_slice(value);
-            key[15] = value.len() as u8;
-            let key = u128::from_le_bytes(key);
-            return find_or_add(short, key, row, (&mut self.len, &mut self.fresh));
+        if value.len() <= MAX_INLINE_VIEW_LEN as usize {
+            let view = make_view(value, 0, 0);
+            return find_or_add(short, view, row, (&mut self.len, &mut self.fresh));
         }
         if let Some(number) = long.get(value) {
             return *number;

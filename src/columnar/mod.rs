@@ -9,11 +9,14 @@
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod automatic;
+mod coded;
 mod domain;
 mod intern;
 mod kind;
 mod levels;
 mod live;
+mod payload;
+mod payload_code;
 mod publish;
 mod published;
 mod qi_column;
@@ -25,9 +28,12 @@ mod table;
 mod values;
 
 pub use automatic::Automatic;
+pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
+pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
+pub use payload_code::{PayloadArray, PayloadCoders};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
@@ -35,9 +41,10 @@ pub use published::{
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;
-pub use read::{Chunk, Layout, Reader};
+pub use read::{Chunk, Layout, Reader, payload_bytes};
 pub use runs::Runs;
-pub use table::{CodedTable, Payload};
+pub(crate) use table::TableFiles;
+pub use table::{CodedTable, Coding, TableBuilder};
 
 use arrow::error::ArrowError;
 

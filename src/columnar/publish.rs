@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::array::{make_comparator, new_null_array};
-use arrow::compute::{SortOptions, cast, concat, interleave, take, take_record_batch};
+use arrow::compute::{SortOptions, cast, concat, take, take_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::kernel_failed;
 use super::live::live_values;
+use super::payload::{Gathered, PayloadOf};
 use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
-use super::table::Payload;
 use super::{CodedTable, Domain};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
@@ -60,7 +60,8 @@ pub enum Cells {
     Sliced {
         /// By class, the quasi-identifiers that publish what covers it, a bit for each.
         covered: Vec<u64>,
-        /// By position, the row whose kept columns are published; empty if there are none.
+        /// By position, that of the row of the class whose kept columns are published; empty if there are
+        /// none.
         kept: Vec<u32>,
     },
 }
@@ -82,15 +83,44 @@ pub struct ReleaseTable {
     classes: Classes,
     cells: Cells,
     domains: Vec<Domain>,
-    payload: Payload,
     keys: RowKeys,
 }
 
 impl ReleaseTable {
     /// These classes of the table, whose rows are in class order.
     pub fn new(table: CodedTable, classes: Classes, cells: Cells) -> Self {
-        let CodedTable { rows, domains, payload, keys, .. } = table;
-        Self { rows, classes, cells, domains, payload, keys }
+        let CodedTable { rows, domains, keys, .. } = table;
+        Self { rows, classes, cells, domains, keys }
+    }
+
+    /// The rows in class order, suppressed ones behind them.
+    pub fn rows(&self) -> &RowTable {
+        &self.rows
+    }
+
+    /// Consecutive classes of about `rows` rows each, together all of them.
+    pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
+        let mut batches = Vec::new();
+        let (mut start, mut in_batch) = (0, 0);
+        for (class, range) in self.classes.ranges().enumerate() {
+            if in_batch > 0 && in_batch + range.len() > rows {
+                batches.push(start..class);
+                (start, in_batch) = (class, 0);
+            }
+            in_batch += range.len();
+        }
+        if in_batch > 0 {
+            batches.push(start..self.classes.len());
+        }
+        batches
+    }
+
+    /// The positions of the rows of some consecutive classes.
+    pub fn positions(&self, classes: &Range<usize>) -> Range<usize> {
+        if classes.is_empty() {
+            return 0..0;
+        }
+        self.classes.range(classes.start).start..self.classes.range(classes.end - 1).end
     }
 }
 
@@ -151,26 +181,14 @@ impl Publisher {
         Ok(Self { table, form, quasi_identifiers, exact })
     }
 
-    /// Consecutive classes of about `rows` rows each, together all of them.
-    pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
-        let mut batches = Vec::new();
-        let (mut start, mut in_batch) = (0, 0);
-        for (class, range) in self.table.classes.ranges().enumerate() {
-            if in_batch > 0 && in_batch + range.len() > rows {
-                batches.push(start..class);
-                (start, in_batch) = (class, 0);
-            }
-            in_batch += range.len();
-        }
-        if in_batch > 0 {
-            batches.push(start..self.table.classes.len());
-        }
-        batches
-    }
-
     /// The rows of consecutive classes, in batches of at most twice `rows` rows.
-    pub fn batch(&self, classes: Range<usize>, rows: usize) -> Result<Vec<RecordBatch>> {
-        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes))?;
+    pub fn batch(
+        &self,
+        classes: Range<usize>,
+        rows: usize,
+        payload: PayloadOf,
+    ) -> Result<Vec<RecordBatch>> {
+        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes, payload))?;
         if batch.num_rows() <= 2 * rows {
             return Ok(vec![batch]);
         }
@@ -190,15 +208,19 @@ impl Publisher {
         &self,
         rows: &[Row<C, W>],
         classes: Range<usize>,
+        payload: PayloadOf,
     ) -> Result<RecordBatch> {
-        let positions = self.table.classes.range(classes.start).start
-            ..self.table.classes.range(classes.end - 1).end;
+        let positions = self.table.positions(&classes);
         let in_batch = &rows[positions.clone()];
-        let payload = self.payload(in_batch, positions.start)?;
-        let order = self.order(in_batch, &classes, &payload)?;
-        let ordered = |array: &ArrayRef, from: &UInt32Array| {
-            live_values(&take(array, from, None).map_err(kernel_failed("published"))?)
+        // Another form of the same release may need the other columns.
+        let used = |column: usize| {
+            let forms = [OutputColumn::Payload(column), OutputColumn::PayloadApart(column)];
+            forms.iter().any(|form| self.form.columns.contains(form))
         };
+        let ids: Vec<u32> = in_batch.iter().map(|row| row.id).collect();
+        let mut payload = payload.gather(positions.clone(), &ids, used)?;
+        self.part(&mut payload, &positions)?;
+        let order = self.order(in_batch, &classes, &payload)?;
         // The class of every row, relative to the first.
         let sizes = classes.clone().map(|class| self.table.classes.range(class).len());
         let class_of: UInt32Array =
@@ -206,13 +228,15 @@ impl Publisher {
         let missing = || Error::bug("a published column was not gathered");
         let column = |(at, column): (usize, &OutputColumn)| match column {
             OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
-                ordered(payload[*index].as_ref().ok_or_else(missing)?, &order)
+                live_values(&payload[*index].as_ref().ok_or_else(missing)?.ordered(&order)?)
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
                 let code = |at: &u32| in_batch[*at as usize].codes[*index].get();
                 let codes = UInt32Array::from_iter_values(order.values().iter().map(code));
-                let values = ordered(self.exact[at].as_ref().ok_or_else(missing)?, &codes)?;
                 let field = self.form.schema.field(at);
+                let values = self.exact[at].as_ref().ok_or_else(missing)?;
+                let values = take(values, &codes, None).map_err(kernel_failed(field.name()))?;
+                let values = live_values(&values)?;
                 cast(&values, field.data_type()).map_err(kernel_failed(field.name()))
             }
             OutputColumn::ClassId => {
@@ -222,7 +246,8 @@ impl Publisher {
             }
             OutputColumn::SlicedQuasiIdentifier(index) => {
                 let values = self.per_row(rows, &classes, *index)?;
-                ordered(&values, &order)
+                let name = &self.table.domains[*index].name;
+                live_values(&take(&values, &order, None).map_err(kernel_failed(name))?)
             }
             OutputColumn::QuasiIdentifier(index) => {
                 let per_class = self.per_class(rows, classes.clone(), *index)?;
@@ -293,41 +318,19 @@ impl Publisher {
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
     }
 
-    /// The payload of some rows, as far as this form publishes it.
-    fn payload<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        start: usize,
-    ) -> Result<Vec<Option<ArrayRef>>> {
-        let columns = &self.table.payload.columns;
-        // Another form of the same release may need the other columns.
-        let has = |column| self.form.columns.contains(&column);
-        let locate = |id: u32| self.table.payload.locate(id);
-        let any = |of: fn(usize) -> OutputColumn| (0..columns.len()).any(|column| has(of(column)));
-        let own: Vec<(usize, usize)> = match any(OutputColumn::Payload) {
-            true => rows.iter().map(|row| locate(row.id)).collect(),
-            false => Vec::new(),
-        };
-        let apart: Vec<(usize, usize)> = match &self.table.cells {
-            Cells::Sliced { kept, .. } if any(OutputColumn::PayloadApart) => {
-                kept[start..start + rows.len()].iter().map(|id| locate(*id)).collect()
+    /// Columns that were permuted apart, from the rows of the same classes that they come from.
+    fn part(&self, payload: &mut [Option<Gathered>], positions: &Range<usize>) -> Result<()> {
+        let Cells::Sliced { kept, .. } = &self.table.cells else { return Ok(()) };
+        let of_batch = || kept[positions.clone()].iter();
+        for (column, values) in payload.iter_mut().enumerate() {
+            if self.form.columns.contains(&OutputColumn::PayloadApart(column)) {
+                let from = of_batch().map(|from| from - positions.start as u32);
+                let from = UInt32Array::from_iter_values(from);
+                let parted = values.as_ref().map(|values| values.ordered(&from)).transpose()?;
+                *values = parted.map(Gathered::Values);
             }
-            _ => Vec::new(),
-        };
-        let gather = |chunks: &Vec<ArrayRef>, from: &[(usize, usize)]| {
-            let chunks: Vec<&dyn Array> = chunks.iter().map(AsRef::as_ref).collect();
-            interleave(&chunks, from).map_err(kernel_failed("sensitive or kept"))
-        };
-        let column = |(column, chunks): (usize, &Vec<ArrayRef>)| {
-            if has(OutputColumn::Payload(column)) {
-                gather(chunks, &own).map(Some)
-            } else if has(OutputColumn::PayloadApart(column)) {
-                gather(chunks, &apart).map(Some)
-            } else {
-                Ok(None)
-            }
-        };
-        columns.iter().enumerate().map(column).collect()
+        }
+        Ok(())
     }
 
     /// The order in which the rows of some classes leave.
@@ -335,7 +338,7 @@ impl Publisher {
         &self,
         rows: &[Row<C, W>],
         classes: &Range<usize>,
-        payload: &[Option<ArrayRef>],
+        payload: &[Option<Gathered>],
     ) -> Result<UInt32Array> {
         let mut order: Vec<u32> = (0..rows.len() as u32).collect();
         if !self.form.columns.iter().any(OutputColumn::differs_in_class) {
@@ -364,7 +367,10 @@ impl Publisher {
                 }
                 OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
                     match &payload[index] {
-                        Some(values) => Some(comparator(values)?),
+                        Some(Gathered::Values(values)) => Some(comparator(values)?),
+                        Some(Gathered::Ranks(ranks, _)) => {
+                            Some(Box::new(move |a, b| ranks[a].cmp(&ranks[b])))
+                        }
                         None => None,
                     }
                 }

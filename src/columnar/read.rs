@@ -1,12 +1,13 @@
 //! Taking in batches: provisional codes and row keys at once, payload apart.
 
-use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::buffer::Buffer;
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{DataType, SchemaRef};
 
+use super::coded::{CodedChunk, Numbers};
 use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::row_hash::RowHasher;
@@ -30,52 +31,15 @@ pub struct Layout {
     pub payload: Vec<usize>,
 }
 
-/// Provisional numbers of one column in one chunk, in 16 bits as long as they fit.
-#[derive(Debug)]
-pub(super) enum Numbers {
-    Short(Vec<u16>),
-    Wide(Vec<u32>),
-}
-
-impl Numbers {
-    fn pack(numbers: Vec<u32>, len: u32) -> Self {
-        if len <= 1 << 16 {
-            Self::Short(numbers.into_iter().map(|number| number as u16).collect())
-        } else {
-            Self::Wide(numbers)
-        }
-    }
-
-    /// Calls `f` with every position and its number.
-    #[inline]
-    pub(super) fn for_each(&self, mut f: impl FnMut(usize, u32)) {
-        match self {
-            Self::Short(numbers) => {
-                numbers.iter().enumerate().for_each(|(at, number)| f(at, u32::from(*number)))
-            }
-            Self::Wide(numbers) => {
-                numbers.iter().enumerate().for_each(|(at, number)| f(at, *number))
-            }
-        }
-    }
-
-    fn memory(&self) -> usize {
-        match self {
-            Self::Short(numbers) => numbers.capacity() * size_of::<u16>(),
-            Self::Wide(numbers) => numbers.capacity() * size_of::<u32>(),
-        }
-    }
-}
-
 /// What is kept of one input batch.
 #[derive(Debug)]
 pub struct Chunk {
-    pub(super) rows: usize,
-    /// Per quasi-identifier, then per modelled column.
-    pub(super) numbers: Vec<Numbers>,
-    pub(super) keyed_hashes: Vec<u64>,
-    pub(super) kept_hashes: Vec<u64>,
-    pub(super) payload: Vec<ArrayRef>,
+    /// What the method works from.
+    pub coded: CodedChunk,
+    /// The published columns.
+    pub payload: Vec<ArrayRef>,
+    /// Bytes of each of them. Buffers behind views count when they were not there a batch before.
+    pub payload_bytes: Vec<usize>,
 }
 
 /// Takes in the batches of one input partition.
@@ -88,10 +52,12 @@ pub struct Reader {
     keyed: Option<RowHasher>,
     kept: Option<RowHasher>,
     pub(super) interners: Vec<Interner>,
-    pub(super) chunks: Vec<Chunk>,
+    /// Rows in which each modelled column is missing.
+    missing: Vec<usize>,
     /// `None` where batches cannot be put together.
     small: Option<BatchCoalescer>,
-    chunk_memory: usize,
+    /// Buffers behind the views of the last batch: batches of one file share them.
+    shared: Vec<usize>,
 }
 
 /// Batches below this many rows are put together to [`CHUNK_ROWS`].
@@ -115,67 +81,55 @@ impl Reader {
                 .chain(&layout.modelled)
                 .map(interner)
                 .collect(),
-            chunks: Vec::new(),
+            missing: vec![0; layout.modelled.len()],
             small: (!types.iter().any(has_small_keys))
                 .then(|| BatchCoalescer::new(Arc::clone(&layout.schema), CHUNK_ROWS)),
-            chunk_memory: 0,
+            shared: Vec::new(),
             layout: Arc::clone(layout),
         })
     }
 
-    /// Takes in a batch.
-    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+    /// Takes in a batch and gives what is to be kept of it, or of some before it.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<Vec<Chunk>> {
         match &mut self.small {
             Some(small) if batch.num_rows() < SMALL_BATCH_ROWS => {
                 small.push_batch(batch).map_err(kernel_failed("any"))?;
                 self.take_in_coalesced()
             }
-            _ => self.take_in(&batch),
+            _ => Ok(self.take_in(&batch)?.into_iter().collect()),
         }
     }
 
     /// Takes in what was put aside. Call it after the last batch.
-    pub fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<Vec<Chunk>> {
         if let Some(small) = &mut self.small {
             small.finish_buffered_batch().map_err(kernel_failed("any"))?;
         }
         self.take_in_coalesced()
     }
 
-    /// Bytes held by the chunks and the distinct values, payload included.
+    /// Bytes held by the distinct values.
     pub fn memory(&self) -> usize {
-        self.chunk_memory + self.interners.iter().map(Interner::memory).sum::<usize>()
+        self.interners.iter().map(Interner::memory).sum()
     }
 
     /// Rows in which a modelled column, by its position among them, is missing.
     pub fn missing(&self, modelled: usize) -> usize {
-        let column = self.layout.quasi_identifiers.len() + modelled;
-        if !self.interners[column].has_missing() {
-            return 0;
-        }
-        let mut missing = 0;
-        for chunk in &self.chunks {
-            chunk.numbers[column].for_each(|_, number| missing += usize::from(number == MISSING));
-        }
-        missing
+        self.missing[modelled]
     }
 
-    /// Rows taken in so far.
-    pub fn rows(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.rows).sum()
-    }
-
-    fn take_in_coalesced(&mut self) -> Result<()> {
+    fn take_in_coalesced(&mut self) -> Result<Vec<Chunk>> {
+        let mut chunks = Vec::new();
         while let Some(batch) = self.small.as_mut().and_then(BatchCoalescer::next_completed_batch) {
-            self.take_in(&batch)?;
+            chunks.extend(self.take_in(&batch)?);
         }
-        Ok(())
+        Ok(chunks)
     }
 
-    fn take_in(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn take_in(&mut self, batch: &RecordBatch) -> Result<Option<Chunk>> {
         let rows = batch.num_rows();
         if rows == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let columns = batch.columns();
         let coded = self.layout.quasi_identifiers.iter().chain(&self.layout.modelled);
@@ -185,37 +139,48 @@ impl Reader {
             interner.intern(&columns[*column], &mut provisional)?;
             numbers.push(Numbers::pack(provisional, interner.len()));
         }
-        let mut chunk = Chunk {
+        let modelled = &numbers[self.layout.quasi_identifiers.len()..];
+        let interners = &self.interners[self.layout.quasi_identifiers.len()..];
+        for ((missing, numbers), interner) in self.missing.iter_mut().zip(modelled).zip(interners) {
+            if interner.has_missing() {
+                numbers.for_each(|_, number| *missing += usize::from(number == MISSING));
+            }
+        }
+        let hashes = |hasher: &Option<RowHasher>| {
+            let mut hashes = Vec::new();
+            if let Some(hasher) = hasher {
+                hasher.hash(columns, &mut hashes)?;
+            }
+            Ok(hashes.into())
+        };
+        let coded = CodedChunk {
             rows,
             numbers,
-            keyed_hashes: Vec::new(),
-            kept_hashes: Vec::new(),
-            payload: self
-                .layout
-                .payload
-                .iter()
-                .map(|column| Arc::clone(&columns[*column]))
-                .collect(),
+            keyed_hashes: hashes(&self.keyed)?,
+            kept_hashes: hashes(&self.kept)?,
         };
-        if let Some(hasher) = &self.keyed {
-            hasher.hash(columns, &mut chunk.keyed_hashes)?;
-        }
-        if let Some(hasher) = &self.kept {
-            hasher.hash(columns, &mut chunk.kept_hashes)?;
-        }
-        self.chunk_memory += chunk.memory();
-        self.chunks.push(chunk);
-        Ok(())
+        let payload = self.layout.payload.iter().map(|column| Arc::clone(&columns[*column]));
+        let payload: Vec<ArrayRef> = payload.collect();
+        let payload_bytes = self.payload_bytes(&payload);
+        Ok(Some(Chunk { coded, payload, payload_bytes }))
     }
-}
 
-impl Chunk {
-    fn memory(&self) -> usize {
-        let payload: usize = self.payload.iter().map(payload_memory).sum();
-        let numbers: usize = self.numbers.iter().map(Numbers::memory).sum();
-        payload
-            + numbers
-            + (self.keyed_hashes.capacity() + self.kept_hashes.capacity()) * size_of::<u64>()
+    fn payload_bytes(&mut self, payload: &[ArrayRef]) -> Vec<usize> {
+        let mut shared = Vec::new();
+        let mut bytes = Vec::with_capacity(payload.len());
+        for array in payload {
+            let mut of_column = row_bytes(array);
+            for buffer in view_buffers(array) {
+                let address = buffer.data_ptr().as_ptr() as usize;
+                if !self.shared.contains(&address) && !shared.contains(&address) {
+                    of_column += buffer.len();
+                }
+                shared.push(address);
+            }
+            bytes.push(of_column);
+        }
+        self.shared = shared;
+        bytes
     }
 }
 
@@ -226,6 +191,21 @@ fn has_small_keys(data_type: &DataType) -> bool {
 }
 
 /// Bytes of the rows themselves: a slice of a large batch counts as its part of it.
-fn payload_memory(array: &ArrayRef) -> usize {
+fn row_bytes(array: &ArrayRef) -> usize {
     array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+}
+
+/// The buffers to which the views of a column point.
+fn view_buffers(array: &ArrayRef) -> &[Buffer] {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().data_buffers(),
+        DataType::BinaryView => array.as_binary_view().data_buffers(),
+        _ => &[],
+    }
+}
+
+/// Bytes of published columns that share nothing with others.
+pub fn payload_bytes(columns: &[ArrayRef]) -> usize {
+    let behind = |column: &ArrayRef| view_buffers(column).iter().map(Buffer::len).sum::<usize>();
+    columns.iter().map(|column| row_bytes(column) + behind(column)).sum()
 }

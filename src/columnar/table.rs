@@ -1,17 +1,19 @@
 //! The whole input in codes.
 
-use arrow::array::ArrayRef;
 use rayon::prelude::*;
 
+use super::coded::CodedChunk;
 use super::domain::{Domain, Remap, ResolvedHierarchy, plain_codes};
 use super::intern::Interner;
 use super::kind::Kind;
 use super::levels::ModelledValues;
-use super::read::{Chunk, Layout, Reader};
+use super::read::{Layout, Reader};
 use crate::error::{Error, Result};
-use crate::model::{Cancel, Code, Row, RowKeys, RowTable, SensitiveColumn, with_rows};
+use crate::model::{
+    Cancel, Code, Row, RowKeys, RowTable, ScratchFile, SensitiveColumn, Store, with_rows,
+};
 
-/// Everything a method works from, and the payload beside it.
+/// Everything a method works from.
 #[derive(Debug)]
 pub struct CodedTable {
     /// The rows in codes, in no particular order.
@@ -24,57 +26,22 @@ pub struct CodedTable {
     pub modelled_values: Vec<ModelledValues>,
     /// Tells rows of equal quasi-identifiers apart.
     pub keys: RowKeys,
-    /// The published columns, in the chunks in which they were read.
-    pub payload: Payload,
 }
 
-/// Columns that are published as they are, and where each row stands in them.
+/// The final codes of all values, once every value was seen.
 #[derive(Debug)]
-pub struct Payload {
-    /// Per column, its array in every chunk.
-    pub columns: Vec<Vec<ArrayRef>>,
-    /// Number of the first row of every chunk, and the number of all rows at the end.
-    starts: Vec<u32>,
-    /// The chunk of every `1 << STRIDE_BITS`-th row, from which the right one is a few steps away.
-    hints: Vec<u32>,
+pub struct Coding {
+    domains: Vec<Domain>,
+    modelled_values: Vec<ModelledValues>,
+    /// Per column (quasi-identifiers, then modelled), per reader.
+    remaps: Vec<Vec<Remap>>,
 }
 
-const STRIDE_BITS: u32 = 11;
-
-impl Payload {
-    fn new(columns: usize, chunks: &mut [Chunk]) -> Self {
-        let mut starts = vec![0u32];
-        let mut hints = Vec::new();
-        let mut arrays = vec![Vec::with_capacity(chunks.len()); columns];
-        for (index, chunk) in chunks.iter_mut().enumerate() {
-            let end = starts[index] + chunk.rows as u32;
-            while hints.len() << STRIDE_BITS < end as usize {
-                hints.push(index as u32);
-            }
-            starts.push(end);
-            for (column, array) in arrays.iter_mut().zip(chunk.payload.drain(..)) {
-                column.push(array);
-            }
-        }
-        Self { columns: arrays, starts, hints }
-    }
-
-    /// The chunk of a row and its place in it.
-    #[inline]
-    pub fn locate(&self, id: u32) -> (usize, usize) {
-        let mut chunk = self.hints[(id >> STRIDE_BITS) as usize] as usize;
-        while self.starts[chunk + 1] <= id {
-            chunk += 1;
-        }
-        (chunk, (id - self.starts[chunk]) as usize)
-    }
-}
-
-impl CodedTable {
-    /// Puts together what the readers took in. Works on the current rayon pool.
+impl Coding {
+    /// Orders the values that the readers numbered. Works on the current rayon pool.
     pub fn new(
         layout: &Layout,
-        readers: Vec<Reader>,
+        readers: &[Reader],
         hierarchies: &[Option<ResolvedHierarchy>],
         cancel: &Cancel,
     ) -> Result<Self> {
@@ -99,103 +66,185 @@ impl CodedTable {
             modelled_values.push(values);
             remaps.push(remap);
         }
-        let (mut chunks, readers_of) = in_order(readers)?;
-        let coded = Coded { chunks: &chunks, readers_of: &readers_of, remaps: &remaps, cancel };
-        let rows = coded.rows(&domains)?;
-        let modelled = (layout.modelled.iter().zip(&modelled_values).enumerate())
-            .map(|(at, (column, values))| {
-                let field = field(column);
-                let kind = Kind::of(field.data_type(), field.name());
-                SensitiveColumn {
-                    name: field.name().clone(),
-                    codes: coded.column(domains.len() + at),
-                    cardinality: values.values.len() as u32 + u32::from(values.missing),
-                    ordered: kind.is_ok_and(Kind::has_ranges),
-                }
-            })
-            .collect();
-        let keys = RowKeys {
-            sensitive: chunks.iter().flat_map(|chunk| &chunk.keyed_hashes).copied().collect(),
-            kept: chunks.iter().flat_map(|chunk| &chunk.kept_hashes).copied().collect(),
+        Ok(Self { domains, modelled_values, remaps })
+    }
+
+    /// Number of codes of every quasi-identifier.
+    pub fn codes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.domains.iter().map(|domain| domain.axis.codes)
+    }
+
+    fn cardinality(&self) -> u32 {
+        self.codes().max().unwrap_or(0)
+    }
+
+    /// Bytes of one row of codes.
+    pub fn row_bytes(&self) -> Result<usize> {
+        let columns = self.domains.len();
+        RowTable::row_bytes(columns, self.cardinality()).ok_or_else(|| too_wide(columns))
+    }
+}
+
+fn too_wide(columns: usize) -> Error {
+    Error::invalid(format!(
+        "{columns} quasi-identifiers are more than one release can have ({})",
+        crate::model::MAX_QUASI_IDENTIFIERS
+    ))
+}
+
+/// Files for the parts of a table that have no place in memory.
+#[derive(Default)]
+pub(crate) struct TableFiles {
+    pub(crate) rows: Option<ScratchFile>,
+    pub(crate) keyed: Option<ScratchFile>,
+    pub(crate) kept: Option<ScratchFile>,
+    pub(crate) modelled: Vec<Option<ScratchFile>>,
+}
+
+/// A table that takes in the chunks of one reader after the other.
+#[derive(Debug)]
+pub struct TableBuilder {
+    table: CodedTable,
+    remaps: Vec<Vec<Remap>>,
+    filled: usize,
+}
+
+impl TableBuilder {
+    /// Room for as many rows.
+    pub(crate) fn new(
+        layout: &Layout,
+        coding: Coding,
+        total: usize,
+        mut files: TableFiles,
+    ) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::invalid(format!("a temporary file cannot be read as memory: {}", error.kind()))
         };
-        let payload = Payload::new(layout.payload.len(), &mut chunks);
-        Ok(Self { rows, domains, modelled, modelled_values, keys, payload })
-    }
-}
-
-/// All chunks in one list, each with the reader whose numbers it holds.
-fn in_order(readers: Vec<Reader>) -> Result<(Vec<Chunk>, Vec<usize>)> {
-    let mut chunks = Vec::new();
-    let mut readers_of = Vec::new();
-    for (index, reader) in readers.into_iter().enumerate() {
-        readers_of.extend(std::iter::repeat_n(index, reader.chunks.len()));
-        chunks.extend(reader.chunks);
-    }
-    let rows: usize = chunks.iter().map(|chunk: &Chunk| chunk.rows).sum();
-    if u32::try_from(rows).is_err() {
-        return Err(Error::invalid(format!(
-            "{rows} rows are more than one operator takes (4294967295): anonymize the table in \
-             parts, for example by year"
-        )));
-    }
-    Ok((chunks, readers_of))
-}
-
-/// Chunks of provisional numbers and their translations.
-struct Coded<'a> {
-    chunks: &'a [Chunk],
-    readers_of: &'a [usize],
-    /// Per column (quasi-identifiers, then modelled), per reader.
-    remaps: &'a [Vec<Remap>],
-    cancel: &'a Cancel,
-}
-
-impl Coded<'_> {
-    fn rows(&self, domains: &[Domain]) -> Result<RowTable> {
-        let total = self.chunks.iter().map(|chunk| chunk.rows).sum();
-        let codes = domains.iter().map(|domain| domain.axis.codes).max().unwrap_or(0);
-        let mut table = RowTable::zeroed(total, domains.len(), codes).ok_or_else(|| {
-            Error::invalid(format!(
-                "{} quasi-identifiers are more than one release can have ({})",
-                domains.len(),
-                crate::model::MAX_QUASI_IDENTIFIERS
-            ))
-        })?;
-        with_rows!(&mut table, rows => self.fill(rows, domains.len()))?;
-        Ok(table)
+        let columns = coding.domains.len();
+        let rows = RowTable::zeroed_in(total, columns, coding.cardinality(), files.rows)
+            .ok_or_else(|| too_wide(columns))?
+            .map_err(failed)?;
+        let keys = |read: &[usize], file| {
+            Store::zeroed_in(if read.is_empty() { 0 } else { total }, file).map_err(failed)
+        };
+        let keys = RowKeys {
+            sensitive: keys(&layout.keyed, files.keyed)?,
+            kept: keys(&layout.kept, files.kept)?,
+        };
+        files.modelled.resize_with(layout.modelled.len(), || None);
+        let described = layout.modelled.iter().zip(&coding.modelled_values).zip(files.modelled);
+        let modelled = described.map(|((column, values), file)| {
+            let field = layout.schema.field(*column);
+            let kind = Kind::of(field.data_type(), field.name());
+            Ok(SensitiveColumn {
+                name: field.name().clone(),
+                codes: Store::zeroed_in(total, file).map_err(failed)?,
+                cardinality: values.values.len() as u32 + u32::from(values.missing),
+                ordered: kind.is_ok_and(Kind::has_ranges),
+            })
+        });
+        let modelled = modelled.collect::<Result<_>>()?;
+        let Coding { domains, modelled_values, remaps } = coding;
+        let table = CodedTable { rows, domains, modelled, modelled_values, keys };
+        Ok(Self { table, remaps, filled: 0 })
     }
 
-    fn fill<C: Code, const W: usize>(&self, rows: &mut [Row<C, W>], columns: usize) -> Result<()> {
-        let mut rest = rows;
-        let mut parts = Vec::with_capacity(self.chunks.len());
-        let mut start = 0u32;
-        for (chunk, reader) in self.chunks.iter().zip(self.readers_of) {
-            let (part, others) = rest.split_at_mut(chunk.rows);
-            parts.push((start, part, chunk, *reader));
-            start += chunk.rows as u32;
-            rest = others;
+    /// Writes the codes of the next chunks of a reader. Works on the current rayon pool; a chunk is
+    /// let go of when it is written.
+    pub fn add(&mut self, reader: usize, chunks: Vec<CodedChunk>, cancel: &Cancel) -> Result<()> {
+        let columns = self.table.domains.len();
+        let remaps: Vec<&Remap> = self.remaps.iter().map(|column| &column[reader]).collect();
+        let start = self.filled;
+        self.filled += chunks.iter().map(CodedChunk::rows).sum::<usize>();
+        if self.filled > self.table.rows.len() {
+            return Err(Error::bug("more rows came back than were read"));
         }
-        parts.into_par_iter().try_for_each(|(start, part, chunk, reader)| {
-            self.cancel.check()?;
-            for (at, row) in part.iter_mut().enumerate() {
-                row.id = start + at as u32;
-            }
-            for column in 0..columns {
-                let remap = &self.remaps[column][reader];
-                chunk.numbers[column].for_each(|at, number| {
-                    part[at].codes[column] = C::from_u32(remap[number as usize]);
-                });
-            }
-            Ok(())
+        let CodedTable { rows, modelled, keys, .. } = &mut self.table;
+        let beside = Beside {
+            keyed: keys.sensitive.get_mut(start..).unwrap_or_default(),
+            kept: keys.kept.get_mut(start..).unwrap_or_default(),
+            modelled: modelled.iter_mut().map(|column| &mut column.codes[start..]).collect(),
+        };
+        with_rows!(rows, rows => {
+            let parts = split(&mut rows[start..], start as u32, beside, chunks);
+            parts.into_par_iter().try_for_each(|part| {
+                cancel.check()?;
+                part.write(&remaps, columns);
+                Ok(())
+            })
         })
     }
 
-    fn column(&self, column: usize) -> Vec<u32> {
-        let mut codes = Vec::new();
-        for (chunk, reader) in self.chunks.iter().zip(self.readers_of) {
-            let remap = &self.remaps[column][*reader];
-            chunk.numbers[column].for_each(|_, number| codes.push(remap[number as usize]));
+    /// The table, which must be full.
+    pub fn finish(self) -> Result<CodedTable> {
+        if self.filled != self.table.rows.len() {
+            return Err(Error::bug("fewer rows came back than were read"));
         }
-        codes
+        Ok(self.table)
+    }
+}
+
+/// What stands beside the codes of some rows.
+struct Beside<'a> {
+    keyed: &'a mut [u64],
+    kept: &'a mut [u64],
+    modelled: Vec<&'a mut [u32]>,
+}
+
+/// One chunk and the places its rows go to.
+struct Part<'a, C, const W: usize> {
+    chunk: CodedChunk,
+    first: u32,
+    rows: &'a mut [Row<C, W>],
+    beside: Beside<'a>,
+}
+
+fn split<'a, C: Code, const W: usize>(
+    mut rows: &'a mut [Row<C, W>],
+    mut first: u32,
+    mut beside: Beside<'a>,
+    chunks: Vec<CodedChunk>,
+) -> Vec<Part<'a, C, W>> {
+    let mut parts = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let len = chunk.rows();
+        let of_chunk = Beside {
+            keyed: take_front(&mut beside.keyed, len),
+            kept: take_front(&mut beside.kept, len),
+            modelled: beside.modelled.iter_mut().map(|codes| take_front(codes, len)).collect(),
+        };
+        parts.push(Part { chunk, first, rows: take_front(&mut rows, len), beside: of_chunk });
+        first += len as u32;
+    }
+    parts
+}
+
+/// The first values; a column that does not exist has none.
+fn take_front<'a, T>(values: &mut &'a mut [T], len: usize) -> &'a mut [T] {
+    let all = std::mem::take(values);
+    let (front, rest) = all.split_at_mut(len.min(all.len()));
+    *values = rest;
+    front
+}
+
+impl<C: Code, const W: usize> Part<'_, C, W> {
+    fn write(self, remaps: &[&Remap], columns: usize) {
+        let Self { chunk, first, rows, beside } = self;
+        for (at, row) in rows.iter_mut().enumerate() {
+            row.id = first + at as u32;
+        }
+        let (of_rows, of_models) = chunk.numbers.split_at(columns);
+        for (column, numbers) in of_rows.iter().enumerate() {
+            let remap = remaps[column];
+            numbers.for_each(|at, number| {
+                rows[at].codes[column] = C::from_u32(remap[number as usize]);
+            });
+        }
+        for (at, (numbers, codes)) in of_models.iter().zip(beside.modelled).enumerate() {
+            let remap = remaps[columns + at];
+            numbers.for_each(|at, number| codes[at] = remap[number as usize]);
+        }
+        beside.keyed.copy_from_slice(&chunk.keyed_hashes);
+        beside.kept.copy_from_slice(&chunk.kept_hashes);
     }
 }

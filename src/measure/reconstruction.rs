@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn column(codes: Vec<u32>) -> SensitiveColumn {
-        SensitiveColumn { name: "s".into(), codes, cardinality: 4, ordered: false }
+        SensitiveColumn { name: "s".into(), codes: codes.into(), cardinality: 4, ordered: false }
     }
 
     fn brute_force(space: usize, own: usize, published: impl Fn(usize) -> f64) -> f64 {

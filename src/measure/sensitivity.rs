@@ -125,7 +125,12 @@ mod tests {
     fn a_release_counts_only_classes_with_sensitive_values() {
         // Classes (1, 2, 3, 3) and (3, 4, 5, 5) of levels, in codes one less.
         let codes = vec![0, 1, 2, 2, 2, 3, 4, 4];
-        let column = SensitiveColumn { name: "s".into(), codes, cardinality: 5, ordered: false };
+        let column = SensitiveColumn {
+            name: "s".into(),
+            codes: codes.into(),
+            cardinality: 5,
+            ordered: false,
+        };
         let grades = Grades::new(vec![1, 2, 3, 4, 5], vec![0.5; 5], AlphaScope::Value);
         let grades = grades.unwrap_or_else(|_| unreachable!());
         let rows = RowTable::from_codes(&[[0u32]; 8]).unwrap_or_else(|| unreachable!());

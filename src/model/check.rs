@@ -134,7 +134,7 @@ mod tests {
         let requirement = Requirement { k: 2, models };
         let column = SensitiveColumn {
             name: "s".into(),
-            codes: codes.to_vec(),
+            codes: codes.to_vec().into(),
             cardinality: 4,
             ordered: true,
         };
@@ -152,7 +152,7 @@ mod tests {
     fn suppressed_rows_are_counted_and_never_in_a_class() {
         let column = SensitiveColumn {
             name: "s".into(),
-            codes: vec![0, 1, 0, 1, 0],
+            codes: vec![0, 1, 0, 1, 0].into(),
             cardinality: 2,
             ordered: false,
         };

@@ -8,6 +8,7 @@ mod requirement;
 mod row;
 mod seed;
 mod shuffle;
+mod store;
 mod tally;
 
 pub use cancel::Cancel;
@@ -19,4 +20,7 @@ pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{RowKeys, Seed};
 pub use shuffle::shuffle_classes;
+#[cfg(feature = "engine")]
+pub(crate) use store::ScratchFile;
+pub use store::{Plain, Store};
 pub use tally::{GlobalShares, Tally};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Grades;
+use super::{Grades, Store};
 
 /// A sensitive column (or the privacy unit) as the models see it: one code per row number.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct SensitiveColumn {
     /// The column's name, for messages.
     pub name: String,
     /// The value of each row, by row number.
-    pub codes: Vec<u32>,
+    pub codes: Store<u32>,
     /// Number of different codes.
     pub cardinality: u32,
     /// Whether codes are ranks of numbers or dates, so that nearer codes are more alike.

@@ -7,7 +7,9 @@
 
 use std::cmp::Ordering;
 
-use super::RowKeys;
+#[cfg(feature = "engine")]
+use super::store::ScratchFile;
+use super::{RowKeys, Store};
 
 /// The most quasi-identifiers one release can have.
 pub const MAX_QUASI_IDENTIFIERS: usize = 64;
@@ -67,7 +69,7 @@ macro_rules! row_table {
         #[derive(Debug)]
         pub enum RowTable {
             $(#[doc = concat!("Up to ", stringify!($width), " codes of `", stringify!($code), "`.")]
-            $variant(Vec<Row<$code, $width>>),)*
+            $variant(Store<Row<$code, $width>>),)*
         }
 
         impl RowTable {
@@ -76,8 +78,21 @@ macro_rules! row_table {
             /// `None` if there are more columns than [`MAX_QUASI_IDENTIFIERS`].
             pub fn zeroed(rows: usize, columns: usize, cardinality: u32) -> Option<Self> {
                 $(if columns <= $width && cardinality.saturating_sub(1) <= <$code>::MAX.get() {
-                    let row = Row { codes: [0; $width], id: 0 };
-                    return Some(Self::$variant(vec![row; rows]));
+                    return Some(Self::$variant(Store::zeroed(rows)));
+                })*
+                None
+            }
+
+            /// The same in a file, if there is one.
+            #[cfg(feature = "engine")]
+            pub(crate) fn zeroed_in(
+                rows: usize,
+                columns: usize,
+                cardinality: u32,
+                scratch: Option<ScratchFile>,
+            ) -> Option<std::io::Result<Self>> {
+                $(if columns <= $width && cardinality.saturating_sub(1) <= <$code>::MAX.get() {
+                    return Some(Store::zeroed_in(rows, scratch).map(Self::$variant));
                 })*
                 None
             }

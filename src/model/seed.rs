@@ -6,6 +6,7 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
+use super::Store;
 use crate::error::{Error, Result};
 
 /// A secret, like a salt: somebody who knows it and guesses rows could replay how ties were broken.
@@ -54,9 +55,9 @@ impl fmt::Debug for Seed {
 #[derive(Debug, Default)]
 pub struct RowKeys {
     /// Hash of the sensitive values (and of the privacy unit), empty if there is none.
-    pub sensitive: Vec<u64>,
+    pub sensitive: Store<u64>,
     /// Hash of the kept columns that are read, empty if there is none.
-    pub kept: Vec<u64>,
+    pub kept: Store<u64>,
 }
 
 impl RowKeys {

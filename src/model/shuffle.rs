@@ -16,17 +16,16 @@ impl RowTable {
     /// The same through a second table: faster, because rows are read one after the other.
     pub fn scatter(&mut self, targets: &[u32]) {
         with_rows!(self, rows => {
-            let mut scattered = rows.clone();
-            for (row, target) in rows.iter().zip(targets) {
-                scattered[*target as usize] = *row;
+            let before = rows.to_vec();
+            for (row, target) in before.iter().zip(targets) {
+                rows[*target as usize] = *row;
             }
-            *rows = scattered;
         });
     }
 
     /// Bytes of all rows.
     pub fn bytes(&self) -> usize {
-        with_rows!(self, rows => size_of_val(rows.as_slice()))
+        with_rows!(self, rows => size_of_val(&rows[..]))
     }
 }
 
@@ -70,12 +69,13 @@ pub fn shuffle_classes(
         order.iter().map(|class| classes.range(*class as usize).len() as u32).collect();
     let shuffled = Classes::from_sizes(&sizes)?;
     with_rows!(rows, rows => {
-        let mut reordered = Vec::with_capacity(rows.len());
+        let before = rows.to_vec();
+        let mut start = 0;
         for class in order {
-            reordered.extend_from_slice(&rows[classes.range(class as usize)]);
+            let of_class = &before[classes.range(class as usize)];
+            rows[start..start + of_class.len()].copy_from_slice(of_class);
+            start += of_class.len();
         }
-        reordered.extend_from_slice(&rows[classes.rows()..]);
-        *rows = reordered;
     });
     Ok(shuffled)
 }

@@ -249,7 +249,12 @@ mod tests {
 
     fn column(codes: &[u32], ordered: bool) -> Vec<SensitiveColumn> {
         let cardinality = codes.iter().max().map_or(0, |max| max + 1);
-        vec![SensitiveColumn { name: "s".into(), codes: codes.to_vec(), cardinality, ordered }]
+        vec![SensitiveColumn {
+            name: "s".into(),
+            codes: codes.to_vec().into(),
+            cardinality,
+            ordered,
+        }]
     }
 
     fn holds(model: Model, sensitive: &[SensitiveColumn], ids: &[u32]) -> bool {

@@ -6,6 +6,7 @@ mod extremes;
 mod input;
 mod memory;
 mod scans;
+mod spill;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -45,18 +45,37 @@ pub(super) struct Formed {
 }
 
 impl Former<'_> {
-    /// Bytes that forming classes takes for each row, beside the codes.
-    pub(super) fn row_bytes(&self) -> usize {
-        match self.spec.method.approach() {
-            // What a clustering takes depends on its blocks: [`Former::work_bytes`].
-            Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
-            // The class of every row and its place among the classes, and the keys of rows that mix.
-            Approach::TwoTables => 24,
-            Approach::Slice(_) => slicing::row_bytes(self.spec.quasi_identifiers.len() + 1),
-            Approach::Freeze(_) | Approach::FullDomain => {
-                classfly::row_bytes(self.spec.quasi_identifiers.len(), &self.spec.constraints)
+    /// Bytes that forming classes and checking them takes beside the table of `rows` rows of
+    /// `row_bytes` bytes; `codes` is the number of codes of every quasi-identifier.
+    pub(super) fn work_bytes(
+        &self,
+        codes: impl Iterator<Item = u32>,
+        (rows, row_bytes): (usize, usize),
+        threads: usize,
+    ) -> usize {
+        let k = self.spec.k.max(1) as usize;
+        // Whether each row was seen, and where each class ends, twice while they are put together.
+        let check = rows / 8 + 8 * (rows / k);
+        check
+            + match self.spec.method.approach() {
+                Approach::Partition(_) | Approach::Specialize => 0,
+                Approach::Cluster(clustering) => {
+                    let blocks = threads.saturating_mul(self.block_rows(clustering));
+                    cluster::block_bytes(codes, blocks.min(rows))
+                }
+                // The class of every row, its place among the classes and the keys of rows that mix;
+                // rows go to their classes through a second table.
+                Approach::TwoTables => rows * (24 + row_bytes),
+                // Besides, rows are put together in a second table.
+                Approach::Slice(_) => {
+                    let attributes = self.spec.quasi_identifiers.len() + 1;
+                    rows * (slicing::row_bytes(attributes) + row_bytes)
+                }
+                Approach::Freeze(_) | Approach::FullDomain => {
+                    let columns = self.spec.quasi_identifiers.len();
+                    rows * classfly::row_bytes(columns, &self.spec.constraints)
+                }
             }
-        }
     }
 
     /// Puts the rows into classes and looks at them once more before anything leaves.
@@ -141,20 +160,6 @@ impl Former<'_> {
             );
         }
         Ok(())
-    }
-
-    /// Bytes that forming classes takes beside [`Former::row_bytes`], once the codes are known.
-    pub(super) fn work_bytes(&self, table: &CodedTable, threads: usize) -> usize {
-        match self.spec.method.approach() {
-            Approach::Cluster(clustering) => {
-                let blocks = threads.saturating_mul(self.block_rows(clustering));
-                let codes = table.domains.iter().map(|domain| domain.axis.codes);
-                cluster::block_bytes(codes, blocks.min(table.rows.len()))
-            }
-            // Rows go to their classes through a second table.
-            Approach::TwoTables | Approach::Slice(_) => table.rows.bytes(),
-            _ => 0,
-        }
     }
 
     fn block_rows(&self, clustering: Clustering) -> usize {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, MetricBuilder,
-    MetricValue, Time,
+    MetricValue, SpillMetrics, Time,
 };
 
 use crate::engine::method::SliceBy;
@@ -31,6 +31,9 @@ pub(super) struct ReleaseMetrics {
     pub(super) verify_time: Time,
     /// Time making output batches, summed over threads.
     pub(super) emit_time: Time,
+    /// Time writing temporary files and reading them back, summed over threads.
+    pub(super) spill_time: Time,
+    pub(super) spills: SpillMetrics,
     pub(super) peak_memory: Gauge,
     /// For what only some methods have.
     set: ExecutionPlanMetricsSet,
@@ -54,6 +57,8 @@ impl ReleaseMetrics {
             partition_time: time("partition_time"),
             verify_time: time("verify_time"),
             emit_time: time("emit_time"),
+            spill_time: time("spill_time"),
+            spills: SpillMetrics::new(set, 0),
             peak_memory: gauge("peak_memory"),
             set: set.clone(),
         }

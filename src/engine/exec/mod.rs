@@ -1,8 +1,13 @@
 //! `anonymize` as a physical operator.
 
+mod emit;
 mod form;
+mod intake;
 mod metrics;
 mod pipeline;
+mod room;
+mod runs;
+mod spill;
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,27 +5,30 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
+use super::emit::{Emission, Prepared};
 use super::form::{Formed, Former};
+use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
+use super::room::{OutputShape, Room};
+use super::spill::Spills;
 use super::{AnonymizeExec, full_schema};
 use crate::columnar::{
-    CodedTable, Layout, ListedLevels, OutputColumn, Publisher, Reader, ReleaseForm, ReleaseTable,
+    Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
 };
 use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::logical::Binding;
 use crate::engine::spec::{Publish, Spec};
 use crate::engine::{execution_error, without_values};
-use crate::model::{Cancel, RowTable};
+use crate::model::{Cancel, Classes};
 
 /// Everything one execution needs, apart from the plan it came from.
 struct Release {
@@ -44,13 +47,6 @@ struct Release {
 struct Resolved {
     hierarchies: Vec<Option<ResolvedHierarchy>>,
     levels: Option<ListedLevels>,
-}
-
-/// A verified release, and the memory it holds.
-struct Prepared {
-    table: Arc<ReleaseTable>,
-    /// Given back when the last stream over the table is dropped.
-    memory: Arc<[MemoryReservation; 2]>,
 }
 
 struct CancelOnDrop(Cancel);
@@ -79,8 +75,8 @@ pub(super) fn run(
     let release = Release::new(exec, context, payload)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let batches = async move {
-        let (release, prepared) = release.prepare().await?;
-        release.emit(&prepared, form)
+        let (release, prepared) = release.prepare(1).await?;
+        release.emission().stream(&prepared, form)
     };
     let batches = stream::once(batches).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded(batches, guard))))
@@ -106,11 +102,11 @@ pub(super) async fn run_both(
     });
     let release = Release::new(exec, context, payload)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
-    let (release, prepared) = release.prepare().await?;
+    let (release, prepared) = release.prepare(2).await?;
     let [quasi_identifiers, sensitive] = forms.map(|form: Result<ReleaseForm>| {
         let form = form?;
         let schema = Arc::clone(&form.schema);
-        let batches = release.emit(&prepared, form)?;
+        let batches = release.emission().stream(&prepared, form)?;
         let batches = guarded(batches, Arc::clone(&guard));
         let stream = RecordBatchStreamAdapter::new(schema, batches);
         Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(stream))
@@ -160,8 +156,6 @@ fn form(
     }
 }
 
-type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
-
 impl Release {
     /// Reads the columns that the method needs and those that leave.
     fn new(exec: &AnonymizeExec, context: Arc<TaskContext>, payload: Vec<usize>) -> Result<Self> {
@@ -199,8 +193,19 @@ impl Release {
         MemoryConsumer::new(format!("AnonymizeExec[{name}]")).register(self.context.memory_pool())
     }
 
-    /// Everything up to the first row: read, encode, partition, verify.
-    async fn prepare(self) -> Result<(Self, Prepared)> {
+    fn emission(&self) -> Emission {
+        Emission {
+            batch_rows: self.context.session_config().batch_size(),
+            fetch: self.fetch,
+            metrics: self.metrics.clone(),
+            cancel: self.cancel.clone(),
+            spills: Spills::new(&self.context, &self.metrics, &self.cancel),
+        }
+    }
+
+    /// Everything up to the first row: read, encode, partition, verify. As many streams will read the
+    /// release at once.
+    async fn prepare(self, streams: usize) -> Result<(Self, Prepared)> {
         let mut quasi_identifiers = self.spec.quasi_identifiers.clone();
         quasi_identifiers.extend(self.spec.linked_sensitive());
         let hierarchies = resolve(&quasi_identifiers, &self.hierarchies, &self.context).await?;
@@ -208,64 +213,78 @@ impl Release {
             Some(grading) => Some(resolve_levels(grading, &self.hierarchies, &self.context).await?),
             None => None,
         };
-        let (readers, payload_memory) = self.read().await?;
-        let table_memory = self.reservation("codes");
+        let (readers, shelf) = self.read().await?;
         let threads = self.threads();
+        let handle = tokio::runtime::Handle::current();
         let work = move || {
             let pool = rayon::ThreadPoolBuilder::new()
                 .num_threads(threads)
                 .build()
                 .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))?;
-            let tables = Resolved { hierarchies, levels };
-            let table = pool.install(|| self.form_classes(readers, &tables, &table_memory))?;
-            Ok::<_, DataFusionError>((self, Arc::new(table), table_memory))
+            let resolved = Resolved { hierarchies, levels };
+            let room = Room {
+                pool: Arc::clone(self.context.memory_pool()),
+                shelf,
+                table: self.reservation("codes"),
+                method: self.reservation("method"),
+                output: self.reservation("output"),
+                spills: Spills::new(&self.context, &self.metrics, &self.cancel),
+                peak: self.metrics.peak_memory.clone(),
+                cancel: self.cancel.clone(),
+                handle,
+            };
+            let prepared = pool.install(|| self.form_classes(readers, &resolved, room, streams))?;
+            Ok::<_, DataFusionError>((self, prepared))
         };
         let task = SpawnedTask::spawn_blocking(work);
-        let (release, table, table_memory) = task
-            .join()
-            .await
-            .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
-        release.metrics.peak_memory.set_max(payload_memory.size() + table_memory.size());
-        Ok((release, Prepared { table, memory: Arc::new([payload_memory, table_memory]) }))
+        task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
 
     /// Reads every partition of the input in a task of its own.
-    async fn read(&self) -> Result<(Vec<Reader>, MemoryReservation)> {
+    async fn read(&self) -> Result<(Vec<Reader>, Shelf)> {
         use datafusion::physical_plan::ExecutionPlanProperties;
         let partitions = self.input.output_partitioning().partition_count();
-        let tasks: Vec<SpawnedTask<Result<(Reader, MemoryReservation)>>> = (0..partitions)
+        let memory = MemoryConsumer::new("AnonymizeExec[input]").with_can_spill(true);
+        let memory = memory.register(self.context.memory_pool());
+        let spills = Spills::new(&self.context, &self.metrics, &self.cancel);
+        let spills = (spills, self.metrics.encode_time.clone());
+        let intake = Arc::new(Intake::new(&self.layout, partitions, memory, spills)?);
+        let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
                 let input = self.input.execute(partition, Arc::clone(&self.context))?;
                 let reader = Reader::new(&self.layout, self.spec.seed).map_err(execution_error)?;
-                let memory = self.reservation("payload");
-                let metrics = self.metrics.clone();
-                Ok(SpawnedTask::spawn(read_partition(input, reader, memory, metrics)))
+                let (intake, metrics) = (Arc::clone(&intake), self.metrics.clone());
+                let to = move |chunks, bytes| intake.add(partition, chunks, bytes);
+                Ok(SpawnedTask::spawn(read_partition(input, reader, to, metrics)))
             })
             .collect::<Result<_>>()?;
-        let mut readers = Vec::with_capacity(partitions);
-        let memory = self.reservation("payload");
         // All at once: the error of one partition must not wait for the end of another.
         let tasks = tasks.into_iter().map(|task| async {
             let joined = task.join().await;
             joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
         });
-        for (reader, own) in try_join_all(tasks).await? {
-            let size = own.size();
-            drop(own);
-            memory.try_grow(size)?;
-            readers.push(reader);
-        }
-        Ok((readers, memory))
+        let readers = try_join_all(tasks).await?;
+        let Some(intake) = Arc::into_inner(intake) else {
+            return internal_err!("a task still reads after it has ended");
+        };
+        Ok((readers, intake.into()))
     }
 
     fn form_classes(
         &self,
         readers: Vec<Reader>,
         resolved: &Resolved,
-        memory: &MemoryReservation,
-    ) -> Result<ReleaseTable> {
-        let rows: usize = readers.iter().map(Reader::rows).sum();
+        mut room: Room,
+        streams: usize,
+    ) -> Result<Prepared> {
+        let rows = room.shelf.rows();
         self.metrics.input_rows.add(rows);
+        if u32::try_from(rows).is_err() {
+            return exec_err!(
+                "{rows} rows are more than one operator takes (4294967295): anonymize the table in \
+                 parts, for example by year"
+            );
+        }
         self.check_privacy_unit(&readers)?;
         let former = Former {
             spec: &self.spec,
@@ -274,18 +293,26 @@ impl Release {
             metrics: &self.metrics,
             cancel: &self.cancel,
         };
-        // Codes of the widest shape, row keys and modelled columns; the true size is not known yet.
-        let row_bytes =
-            RowTable::row_bytes(self.layout.quasi_identifiers.len(), u32::MAX).unwrap_or(0);
-        let row_bytes = row_bytes + 16 + 4 * self.layout.modelled.len() + former.row_bytes();
-        memory.try_grow(rows * row_bytes)?;
         let timer = self.metrics.encode_time.timer();
-        let mut table = CodedTable::new(&self.layout, readers, &resolved.hierarchies, &self.cancel)
+        let coding = Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel)
             .map_err(execution_error)?;
+        drop(readers);
+        let row_bytes = coding.row_bytes().map_err(execution_error)?;
+        let work = former.work_bytes(coding.codes(), (rows, row_bytes), self.threads());
+        room.reserve_method(work)?;
+        let mut table = room.fill_table(&self.layout, coding, rows)?;
         timer.done();
-        memory.try_grow(former.work_bytes(&table, self.threads()))?;
         let Formed { classes, cells } = former.form(&mut table)?;
-        Ok(ReleaseTable::new(table, classes, cells))
+        // Of all that the method took, its classes stay.
+        room.method.try_resize(room.method.size().min(formed_bytes(&classes, &cells)))?;
+        let table = Arc::new(ReleaseTable::new(table, classes, cells));
+        let shape = OutputShape {
+            batch_rows: self.context.session_config().batch_size(),
+            threads: self.threads(),
+            streams,
+            quasi_identifiers: self.layout.quasi_identifiers.len(),
+        };
+        room.prepare(table, &shape)
     }
 
     /// A row without a person could belong to any of the others in its class.
@@ -302,64 +329,23 @@ impl Release {
         }
         Ok(())
     }
+}
 
-    /// Output batches in class order, made ahead on as many threads as the session has partitions.
-    fn emit(&self, prepared: &Prepared, form: ReleaseForm) -> Result<BatchStream> {
-        let publisher =
-            Publisher::new(Arc::clone(&prepared.table), form).map_err(execution_error)?;
-        let memory = Arc::clone(&prepared.memory);
-        let batch_size = self.context.session_config().batch_size();
-        let ranges = publisher.batches(batch_size);
-        let publisher = Arc::new(publisher);
-        let (threads, metrics, cancel) =
-            (self.threads(), self.metrics.clone(), self.cancel.clone());
-        type Parts = stream::Iter<std::vec::IntoIter<Result<RecordBatch>>>;
-        let batches = stream::iter(ranges)
-            .map(move |range| {
-                let (publisher, cancel) = (Arc::clone(&publisher), cancel.clone());
-                let emit_time = metrics.emit_time.clone();
-                SpawnedTask::spawn_blocking(move || {
-                    let _timer = emit_time.timer();
-                    cancel.check()?;
-                    publisher.batch(range, batch_size)
-                })
-            })
-            .map(|task| async move {
-                let joined = task.join().await;
-                let parts =
-                    joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-                let parts = parts.map_err(execution_error)?;
-                let parts: Vec<Result<RecordBatch>> = parts.into_iter().map(Ok).collect();
-                Ok::<Parts, DataFusionError>(stream::iter(parts))
-            })
-            .buffered(threads);
-        let batches = TryStreamExt::try_flatten(batches);
-        let baseline = self.metrics.baseline.clone();
-        let wanted = self.fetch.unwrap_or(usize::MAX);
-        // The state is what is still wanted; the reservations live as long as the stream.
-        let limited = stream::try_unfold((batches, wanted, memory), move |state| {
-            let baseline = baseline.clone();
-            async move {
-                let (mut batches, wanted, memory) = state;
-                if wanted == 0 {
-                    return Ok(None);
-                }
-                let Some(batch) = batches.try_next().await? else { return Ok(None) };
-                let rows = batch.num_rows().min(wanted);
-                let batch = batch.slice(0, rows).record_output(&baseline);
-                Ok(Some((batch, (batches, wanted - rows, memory))))
-            }
-        });
-        Ok(Box::pin(limited))
-    }
+fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {
+    let (columns, rows) = match cells {
+        Cells::Covering => (0, 0),
+        Cells::Nodes(nodes) => (nodes.len(), 0),
+        Cells::Sliced { covered, kept } => (0, size_of_val(&covered[..]) + size_of_val(&kept[..])),
+    };
+    classes.len() * size_of::<u32>() * (1 + columns) + rows
 }
 
 async fn read_partition(
     mut input: SendableRecordBatchStream,
     mut reader: Reader,
-    memory: MemoryReservation,
+    to: impl Fn(Vec<Chunk>, usize) -> Result<()>,
     metrics: ReleaseMetrics,
-) -> Result<(Reader, MemoryReservation)> {
+) -> Result<Reader> {
     loop {
         let waiting = metrics.read_time.timer();
         let batch = input.next().await;
@@ -367,11 +353,11 @@ async fn read_partition(
         let Some(batch) = batch else { break };
         let batch = batch.map_err(without_values)?;
         let timer = metrics.encode_time.timer();
-        reader.push(batch).map_err(execution_error)?;
-        memory.try_resize(reader.memory())?;
+        let chunks = reader.push(batch).map_err(execution_error)?;
         timer.done();
+        to(chunks, reader.memory())?;
     }
-    reader.finish().map_err(execution_error)?;
-    memory.try_resize(reader.memory())?;
-    Ok((reader, memory))
+    let chunks = reader.finish().map_err(execution_error)?;
+    to(chunks, reader.memory())?;
+    Ok(reader)
 }

@@ -95,7 +95,7 @@ const NO_CLASS: u32 = u32::MAX;
 /// // Four rows with the values a, a, b, c and no value in more than half of a class.
 /// let mut rows = RowTable::from_codes(&[[0], [1], [2], [3]]).unwrap();
 /// let codes = vec![0, 0, 1, 2];
-/// let column = SensitiveColumn { name: "s".into(), codes, cardinality: 3, ordered: false };
+/// let column = SensitiveColumn { name: "s".into(), codes: codes.into(), cardinality: 3, ordered: false };
 /// let job = Job {
 ///     axes: &[],
 ///     requirement: &Requirement { k: 2, models: vec![Model::Share { column: 0, alpha: 0.5 }] },

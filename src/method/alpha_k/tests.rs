@@ -20,12 +20,12 @@ struct Input<'a> {
 fn run(input: &Input, k: u32, model: Model) -> Outcome {
     let column = SensitiveColumn {
         name: "Disease".into(),
-        codes: input.values.to_vec(),
+        codes: input.values.to_vec().into(),
         cardinality: input.cardinality,
         ordered: false,
     };
     let requirement = Requirement { k, models: vec![model] };
-    let keys = RowKeys { sensitive: input.keys.to_vec(), kept: Vec::new() };
+    let keys = RowKeys { sensitive: input.keys.to_vec().into(), kept: Vec::new().into() };
     let job = Job {
         axes: &[],
         requirement: &requirement,
@@ -85,8 +85,12 @@ fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
 fn mixed_rows_keep_to_the_places_of_their_value() {
     let codes: Vec<[u32; 2]> = (0..300).map(|row| [row, 0]).collect();
     let values: Vec<u32> = (0..300).map(|row| row * row % 4).collect();
-    let column =
-        SensitiveColumn { name: "s".into(), codes: values.clone(), cardinality: 4, ordered: false };
+    let column = SensitiveColumn {
+        name: "s".into(),
+        codes: values.clone().into(),
+        cardinality: 4,
+        ordered: false,
+    };
     let model = Model::Share { column: 0, alpha: 0.6 };
     let requirement = Requirement { k: 3, models: vec![model] };
     let classes = |mix: Option<&[u8]>| -> Result<Vec<Vec<u32>>> {

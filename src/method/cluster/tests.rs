@@ -36,7 +36,8 @@ impl<const D: usize> Table<D> {
         self.keys.sensitive = values.iter().map(|value| u64::from(*value)).collect();
         let cardinality = values.iter().max().map_or(0, |max| max + 1);
         let name = "s".to_owned();
-        self.sensitive = vec![SensitiveColumn { name, codes: values, cardinality, ordered: true }];
+        self.sensitive =
+            vec![SensitiveColumn { name, codes: values.into(), cardinality, ordered: true }];
         self
     }
 

@@ -20,9 +20,9 @@ fn run(
     let values: Vec<f64> =
         (0..=codes.iter().flatten().max().copied().unwrap_or(0)).map(f64::from).collect();
     let axes = vec![Axis::line(&values, false); 3];
-    let sensitive_keys =
+    let sensitive_keys: Vec<u64> =
         sensitive.iter().flat_map(|column| &column.codes).map(|c| u64::from(*c)).collect();
-    let keys = RowKeys { sensitive: sensitive_keys, kept: Vec::new() };
+    let keys = RowKeys { sensitive: sensitive_keys.into(), kept: Vec::new().into() };
     let cancel = Cancel::default();
     let job = Job { axes: &axes, requirement, sensitive, keys: &keys, cancel: &cancel };
     let mut rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;
@@ -87,8 +87,12 @@ fn fewer_rows_than_k_are_an_error() {
 
 #[test]
 fn a_table_that_cannot_hold_the_models_is_an_error() {
-    let column =
-        SensitiveColumn { name: "s".into(), codes: vec![0; 8], cardinality: 1, ordered: false };
+    let column = SensitiveColumn {
+        name: "s".into(),
+        codes: vec![0; 8].into(),
+        cardinality: 1,
+        ordered: false,
+    };
     let models = vec![Model::Distinct { column: 0, at_least: 2, unit: false }];
     let outcome = run(
         &[[1, 2, 3]; 8],
@@ -182,7 +186,7 @@ proptest! {
     ) {
         let value = |i: usize| (seed.rotate_left(i as u32 % 64).wrapping_mul(i as u64 + 1) >> 7) as u32 % 5;
         let values: Vec<u32> = (0..codes.len()).map(value).collect();
-        let column = SensitiveColumn { name: "s".into(), codes: values, cardinality: 5, ordered: true };
+        let column = SensitiveColumn { name: "s".into(), codes: values.into(), cardinality: 5, ordered: true };
         let graded = |alphas: [f64; 2], scope| {
             let grades = Grades::new(vec![1, 1, 2, 2, 2], alphas.to_vec(), scope);
             let grades = grades.unwrap_or_else(|_| unreachable!());

@@ -23,7 +23,8 @@ pub(super) struct Bucket {
 pub(super) struct Part<C, const W: usize> {
     buckets: Vec<Finished>,
     rows: Vec<Row<C, W>>,
-    /// By row, whose kept attributes it publishes; empty if there are none.
+    /// By row, the place in its bucket of the one whose kept attributes it publishes; empty if there are
+    /// none.
     kept: Vec<u32>,
     suppressed: Vec<Row<C, W>>,
 }
@@ -196,7 +197,6 @@ impl<'a> Finisher<'a> {
             true => permutations.pop().unwrap_or_default(),
             false => Vec::new(),
         };
-        let kept = kept.into_iter().map(|from| original[from as usize].id).collect();
         let mut published = original.to_vec();
         for (column, permutation) in columns.others.iter().zip(&permutations) {
             for at in bits(*column) {
@@ -239,8 +239,9 @@ pub(super) fn join<C: Code, const W: usize>(
     for (_, start, part, bucket) in order {
         let from = start..start + bucket.rows as usize;
         rows[to..to + from.len()].copy_from_slice(&part.rows[from.clone()]);
+        let kept = part.kept.get(from.clone()).unwrap_or_default();
+        sliced.kept.extend(kept.iter().map(|place| to as u32 + place));
         to += from.len();
-        sliced.kept.extend(part.kept.get(from).unwrap_or_default());
         sliced.covered.push(bucket.covered);
         sliced.columns += u64::from(bucket.columns);
         sizes.push(bucket.rows);

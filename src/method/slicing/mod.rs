@@ -146,7 +146,7 @@ pub struct Sliced {
     pub suppressed: usize,
     /// By bucket, the quasi-identifiers that publish what covers the bucket, a bit for each.
     pub covered: Vec<u64>,
-    /// By position, the row whose kept attributes are published; empty if none are.
+    /// By position, that of the row of the bucket whose kept attributes are published; empty if none are.
     pub kept: Vec<u32>,
     /// Columns of all buckets together.
     pub columns: u64,

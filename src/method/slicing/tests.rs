@@ -123,7 +123,7 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
             let mut codes = [0; ATTRIBUTES + 1];
             codes.iter_mut().zip(&rows[at].codes).for_each(|(to, code)| *to = code.get());
             let whose = |id: u32| order[id as usize] as u32;
-            (codes, whose(rows[at].id), sliced.kept.get(at).map(|id| whose(*id)))
+            (codes, whose(rows[at].id), sliced.kept.get(at).map(|from| whose(rows[*from as usize].id)))
         })
     };
     Ok(Release {

@@ -20,7 +20,8 @@ fn run<const D: usize>(
     sensitive: &[SensitiveColumn],
 ) -> Result<(Vec<Vec<u32>>, f64)> {
     let values = sensitive.iter().flat_map(|column| &column.codes);
-    let keys = RowKeys { sensitive: values.map(|c| u64::from(*c)).collect(), kept: Vec::new() };
+    let keys =
+        RowKeys { sensitive: values.map(|c| u64::from(*c)).collect(), kept: Vec::new().into() };
     let cancel = Cancel::default();
     let job = Job { axes, requirement, sensitive, keys: &keys, cancel: &cancel };
     let mut rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;
@@ -79,8 +80,12 @@ fn missing_values_part_from_all_others() {
 #[test]
 fn tables_that_cannot_hold_the_requirement_are_errors() {
     let axes = [Axis::set(2, false)];
-    let column =
-        SensitiveColumn { name: "s".into(), codes: vec![0; 4], cardinality: 1, ordered: false };
+    let column = SensitiveColumn {
+        name: "s".into(),
+        codes: vec![0; 4].into(),
+        cardinality: 1,
+        ordered: false,
+    };
     let requirement = Requirement { k: 2, models: vec![Model::Share { column: 0, alpha: 0.5 }] };
     let outcome = run(&[[0], [1], [0], [1]], &axes, &requirement, &[column]);
     assert!(matches!(outcome, Err(Error::Unsatisfiable { .. })));
@@ -120,9 +125,9 @@ fn requirement(k: u32, which: usize) -> Requirement {
 }
 
 fn split(rows: &[([u32; 3], u32)]) -> (Vec<[u32; 3]>, SensitiveColumn) {
-    let (codes, values) = rows.iter().copied().unzip();
+    let (codes, values): (Vec<[u32; 3]>, Vec<u32>) = rows.iter().copied().unzip();
     let name = "s".into();
-    (codes, SensitiveColumn { name, codes: values, cardinality: 5, ordered: false })
+    (codes, SensitiveColumn { name, codes: values.into(), cardinality: 5, ordered: false })
 }
 
 proptest! {
