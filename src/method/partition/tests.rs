@@ -20,7 +20,7 @@ fn run(
     let values: Vec<f64> =
         (0..=codes.iter().flatten().max().copied().unwrap_or(0)).map(f64::from).collect();
     let axes = vec![Axis::line(&values, false); 3];
-    let sensitive_keys =
+    let sensitive_keys: Vec<u64> =
         sensitive.iter().flat_map(|column| &column.codes).map(|c| u64::from(*c)).collect();
     let keys = RowKeys { sensitive: sensitive_keys.into(), kept: Vec::new().into() };
     let cancel = Cancel::default();

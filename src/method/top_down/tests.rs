@@ -125,7 +125,7 @@ fn requirement(k: u32, which: usize) -> Requirement {
 }
 
 fn split(rows: &[([u32; 3], u32)]) -> (Vec<[u32; 3]>, SensitiveColumn) {
-    let (codes, values) = rows.iter().copied().unzip();
+    let (codes, values): (_, Vec<u32>) = rows.iter().copied().unzip();
     let name = "s".into();
     (codes, SensitiveColumn { name, codes: values.into(), cardinality: 5, ordered: false })
 }
