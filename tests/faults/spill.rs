@@ -149,6 +149,11 @@ fn requests() -> Vec<(String, usize)> {
         );
         requests.push((kept(&options), 2));
     }
+    for method in ["asg_ls", "slicing"] {
+        let options = format!("k => 10, l => 3, method => '{method}', rare_below => 0.001");
+        let one_sensitive = kept(&options).replace("'occupation', 'salary_class'", "'occupation'");
+        requests.push((one_sensitive.replace("'race'", "'race', 'salary_class'"), 2));
+    }
     for publish in ["quasi_identifiers", "sensitive"] {
         let options = format!(
             "k => 5, alpha => 0.5, method => 'alpha_k', mix => true, suppression_limit => 1,
