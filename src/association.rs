@@ -26,6 +26,12 @@ const STRETCH: usize = 256;
 /// seconds on two cores.
 pub const DEFAULT_WORK: u64 = 1 << 33;
 
+/// The most sets that are remembered, so that memory stays bounded too.
+const MOST_SETS: usize = 1 << 21;
+
+/// Counting a set costs at least as much as this many words.
+const LEAST_WORDS: u64 = 64;
+
 /// Items of different columns, ascending; unused places hold `u16::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ItemSet([u16; MAX_SET]);
@@ -133,7 +139,7 @@ pub struct Frequent {
 impl Frequent {
     /// Finds the frequent sets of one item or more. Works on the current rayon pool.
     pub fn find(items: &Items, limits: Limits, cancel: &Cancel) -> Result<Self> {
-        let words = items.rows.div_ceil(64).max(1) as u64;
+        let words = (items.rows.div_ceil(64) as u64).max(LEAST_WORDS);
         let mut left = limits.work;
         let mut found = Self::default();
         let mut level: Vec<ItemSet> = Vec::new();
@@ -147,7 +153,8 @@ impl Frequent {
         for size in 2..=limits.items.min(MAX_SET) {
             cancel.check()?;
             let affordable = usize::try_from(left / words).unwrap_or(usize::MAX);
-            let candidates = found.candidates(&level, items, affordable);
+            let affordable = affordable.min(MOST_SETS.saturating_sub(found.supports.len()));
+            let candidates = found.candidates(&level, items, affordable, cancel)?;
             left = left.saturating_sub(candidates.len() as u64 * words);
             let supports = count(items, &candidates, size, cancel)?;
             level.clear();
@@ -166,13 +173,20 @@ impl Frequent {
 
     /// Sets of one item more whose subsets are all frequent, ascending. Of more than `most`, those
     /// whose subsets have the most support.
-    fn candidates(&mut self, level: &[ItemSet], items: &Items, most: usize) -> Vec<ItemSet> {
+    fn candidates(
+        &mut self,
+        level: &[ItemSet],
+        items: &Items,
+        most: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<ItemSet>> {
         let mut candidates: Vec<(u32, ItemSet)> = Vec::new();
         // Sets of a level are ascending: those that share all but the last item are neighbours.
         for run in level.chunk_by(|a, b| {
             let last = a.items().len() - 1;
             a.items()[..last] == b.items()[..last]
         }) {
+            cancel.check()?;
             for (at, one) in run.iter().enumerate() {
                 for other in &run[at + 1..] {
                     let (Some(a), Some(b)) = (one.items().last(), other.items().last()) else {
@@ -188,7 +202,7 @@ impl Frequent {
                         candidates.push((bound, joined));
                     }
                     // Far more than can be counted: keep the best half, so that memory stays bounded.
-                    if candidates.len() > most.saturating_mul(2).max(1 << 20) {
+                    if candidates.len() > most.saturating_mul(2).max(1 << 16) {
                         self.keep_best(&mut candidates, most);
                     }
                 }
@@ -197,7 +211,7 @@ impl Frequent {
         self.keep_best(&mut candidates, most);
         let mut candidates: Vec<ItemSet> = candidates.into_iter().map(|(_, set)| set).collect();
         candidates.sort_unstable();
-        candidates
+        Ok(candidates)
     }
 
     fn keep_best(&mut self, candidates: &mut Vec<(u32, ItemSet)>, most: usize) {
@@ -374,7 +388,7 @@ mod tests {
         let table = table(100);
         let all = Limits { support: 1, items: 3, work: u64::MAX };
         let all = Frequent::find(&items(&table), all, &Cancel::default())?;
-        let few = Limits { support: 1, items: 3, work: 20 };
+        let few = Limits { support: 1, items: 3, work: 20 * LEAST_WORDS };
         let few = Frequent::find(&items(&table), few, &Cancel::default())?;
         assert!(few.cut > 0 && few.supports.len() < all.supports.len());
         assert!(few.supports.iter().all(|(set, support)| all.supports.get(set) == Some(support)));

@@ -328,6 +328,10 @@ impl Spec {
     pub fn model_entries(&self) -> Vec<(&'static str, String)> {
         let mut entries = self.models.entries();
         entries.extend(self.grading.as_ref().map(|grading| ("alpha", grading.to_string())));
+        let diversity = self.slicing.as_ref().map(|slicing| slicing.diversity);
+        if diversity == Some(Diversity::Distinct) {
+            entries.push(("diversity", "distinct".to_owned()));
+        }
         entries
     }
 
@@ -349,9 +353,6 @@ impl Spec {
     fn slicing_entries(&self, by: SliceBy) -> Vec<(&'static str, String)> {
         let Some(slicing) = &self.slicing else { return Vec::new() };
         let mut entries = Vec::new();
-        if slicing.diversity == Diversity::Distinct {
-            entries.push(("diversity", "distinct".to_owned()));
-        }
         match by {
             SliceBy::Associations => {
                 let hierarchy = slicing.sensitive_hierarchy.as_ref();

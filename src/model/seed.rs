@@ -35,6 +35,22 @@ impl Seed {
         Self([half(1), half(2)])
     }
 
+    /// A secret of its own for every text: what is drawn by the one says nothing about the other.
+    pub fn for_purpose<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Self {
+        let mut halves = [1u8, 2].map(|half| {
+            let mut hasher = self.hasher();
+            hasher.write_u8(half);
+            hasher
+        });
+        for text in texts {
+            for hasher in &mut halves {
+                hasher.write_usize(text.len());
+                hasher.write(text.as_bytes());
+            }
+        }
+        Self(halves.map(|hasher| hasher.finish()))
+    }
+
     /// A hasher keyed with this secret. The outcome is the same on every machine.
     pub fn hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0[0], self.0[1])
@@ -81,6 +97,15 @@ mod tests {
     fn a_seed_never_shows_itself() {
         let shown = format!("{:?}", Seed::from_bytes(b"42"));
         assert_eq!(shown, "Seed(secret)");
+    }
+
+    #[test]
+    fn every_purpose_has_a_secret_of_its_own() {
+        let seed = Seed::from_bytes(b"one");
+        let of = |texts: &[&str]| seed.for_purpose(texts.iter().copied());
+        assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
+        assert_ne!(of(&["a", "b"]), of(&["ab"]));
+        assert_ne!(of(&[]), seed);
     }
 
     #[test]

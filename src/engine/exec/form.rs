@@ -257,6 +257,10 @@ impl Former<'_> {
             keys: &table.keys,
             cancel: self.cancel,
         };
+        // Another secret for every table: who knows the values of one release must not undo another.
+        let spec = self.spec.to_string();
+        let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
+        let seed = self.spec.seed.for_purpose(std::iter::once(spec.as_str()).chain(written));
         let options = slicing::Options {
             sensitive,
             positions: &places,
@@ -264,7 +268,7 @@ impl Former<'_> {
             diversity: asked.diversity,
             rare_below: asked.rare_below,
             has_kept: !self.spec.keep.is_empty(),
-            seed: &self.spec.seed,
+            seed: &seed,
         };
         let rows = &mut table.rows;
         let sliced = match by {

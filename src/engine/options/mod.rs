@@ -149,14 +149,13 @@ impl Options {
         let mut slicing = self.checked_slicing(approach)?;
         let by_associations = approach == Approach::Slice(SliceBy::Associations);
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
-        let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
+        let linked = if by_associations { roles.sensitive.first() } else { None };
         let linked: Vec<Column> = roles.quasi_identifiers.iter().chain(linked).cloned().collect();
         let weights = self.checked_weights(input, &linked)?;
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
-        let class_id = self.class_id
-            || self.slicing.bucket_id == Some(true)
-            || approach == Approach::TwoTables;
+        let class_id =
+            self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
         let (seed, mix) = (self.seed.unwrap_or(session_seed), self.mix);
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
@@ -171,7 +170,7 @@ impl Options {
         if approach.has_constraints() || by_associations {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
         }
-        if let Some(slicing) = &mut slicing {
+        if let (Some(slicing), true) = (&mut slicing, by_associations) {
             slicing.sensitive_hierarchy = quasi_identifiers.pop().and_then(|last| last.hierarchy);
         }
         let spec = Spec {

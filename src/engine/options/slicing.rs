@@ -8,6 +8,7 @@ use crate::engine::method::Approach;
 use crate::engine::spec::{SlicingSpec, choose};
 use crate::error::{Error, Result};
 use crate::method::slicing::Diversity;
+use crate::model::MAX_QUASI_IDENTIFIERS;
 
 /// What a caller asks of a slicing method, and of a report on associations.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,13 @@ impl Options {
         let max_columns = asked.max_columns()?;
         let min_columns = whole("min_columns", asked.min_columns, 2, 1..=max_columns as i64)?;
         let attributes = self.quasi_identifiers.len() as i64 + 1;
+        if attributes > MAX_QUASI_IDENTIFIERS as i64 {
+            return Err(Error::invalid(format!(
+                "option 'quasi_identifiers': {} columns are more than the {} that a sliced release can have",
+                attributes - 1,
+                MAX_QUASI_IDENTIFIERS - 1
+            )));
+        }
         let columns = match asked.columns {
             Some(columns) => Some(whole("columns", Some(columns), 2, 2..=attributes)?),
             None => None,

@@ -330,7 +330,12 @@ fn compared_rows(
         let name = &compared.column.name;
         let found = find_column(published.schema(), "quasi_identifiers", name).map_err(&wrong)?;
         let data_type = type_of(published.schema(), &found)?;
-        if data_type.is_nested() {
+        let of = type_of(original.schema(), &compared.column)?;
+        let is_mean = !data_type.is_nested()
+            && PublishedForm::of(of, data_type, name)
+                .is_ok_and(|form| form == PublishedForm::Means)
+            && grouped_type(of) != grouped_type(data_type);
+        if data_type.is_nested() || is_mean {
             return plan_err!(
                 "utility_report: associations are between labels, and column '{name}' is published as \
                  {data_type}; publish it with ranges => 'label'"
@@ -341,7 +346,6 @@ fn compared_rows(
             converted(Expr::Column(column.clone()), data_type, plain)
                 .alias(format!("__{prefix}_{number}"))
         };
-        let of = type_of(original.schema(), &compared.column)?;
         of_original.push(key(&compared.column, of, "original"));
         of_published.push(key(&found, data_type, "published"));
     }

@@ -198,9 +198,8 @@ impl<'a> Block<'a> {
             return Some((self.least, self.least as u32));
         }
         let most = self.free_of.iter().copied().max().unwrap_or(0) as usize;
-        let cap = |rows: usize| (rows - options.slack()) / options.l as usize;
-        let fits = |rows: &usize| cap(*rows) * free >= most * rows;
-        (self.least..=free).find(fits).map(|rows| (rows, cap(rows) as u32))
+        let fits = |rows: &usize| options.cap(*rows) * free >= most * rows;
+        (self.least..=free).find(fits).map(|rows| (rows, options.cap(rows) as u32))
     }
 
     /// The distance of every free row to one of them.
@@ -268,7 +267,7 @@ impl<'a> Block<'a> {
     }
 
     fn allows(&self, most: usize, rows: usize) -> bool {
-        self.options.allows(most, rows, self.options.slack())
+        self.options.allows(most, rows, self.options.least_columns(), 1)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A second look at every bucket before it leaves.
 
+use super::Options;
 use super::columns::{Columns, all};
-use super::{Options, slack};
 use crate::error::{Error, Result};
 use crate::model::{Code, Row};
 
@@ -103,11 +103,10 @@ pub(super) fn is_diverse<C: Code, const W: usize>(
     let mut keys: Vec<(Vec<C>, C)> = rows.iter().map(key).collect();
     keys.sort_unstable();
     let parts: Vec<&[(Vec<C>, C)]> = keys.chunk_by(|a, b| a.0 == b.0).collect();
-    let slack = slack(columns, parts.len());
     parts.iter().all(|part| {
         let values = part.chunk_by(|a, b| a.1 == b.1);
         let (different, most) =
             values.fold((0, 0), |(different, most), value| (different + 1, value.len().max(most)));
-        different >= options.l as usize && options.allows(most, part.len(), slack)
+        different >= options.l as usize && options.allows(most, part.len(), columns, parts.len())
     })
 }

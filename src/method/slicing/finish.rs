@@ -88,7 +88,10 @@ impl<'a> Finisher<'a> {
                 bucket.rows.iter().map(|at| rows[*at as usize]).collect();
             let columns = self.sound(&original, choose(&original, &bucket));
             let covered = self.covered(&original, &columns);
-            let (published, kept) = self.permuted(&original, &columns, bucket.number)?;
+            let of_row = |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.options.seed);
+            // A sum: the rows of a bucket are in no order.
+            let key = original.iter().fold(0u64, |sum, row| sum.wrapping_add(of_row(row)));
+            let (published, kept) = self.permuted(&original, &columns, key ^ bucket.number)?;
             let looked_at = Published {
                 original: &original,
                 published: &published,
@@ -97,10 +100,8 @@ impl<'a> Finisher<'a> {
                 covered,
             };
             looked_at.check(self.attributes(), self.job.requirement.k, self.options)?;
-            let of_row = |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.options.seed);
             part.buckets.push(Finished {
-                // A sum: the rows of a bucket are in no order.
-                key: original.iter().fold(0, |sum, row| sum.wrapping_add(of_row(row))),
+                key,
                 rows: published.len() as u32,
                 covered,
                 columns: 1 + columns.others.len() as u32,
@@ -258,38 +259,77 @@ pub(super) fn join<C: Code, const W: usize>(
     Ok(sliced)
 }
 
-/// Joins buckets with the next ones until every one is diverse enough.
+/// Joins groups of rows with the next ones until every one is diverse enough for a bucket.
 pub(super) fn join_unsound<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     sizes: &[u32],
     job: &Job,
     options: &Options,
 ) -> Result<Vec<u32>> {
-    let is_sound = |start: u32, rows_of: u32| {
-        let bucket = &rows[start as usize..(start + rows_of) as usize];
-        is_diverse(bucket, job.axes.len(), 0, options, options.least_columns())
-    };
+    let sensitive = job.axes.len();
+    let mut open = Open::new(options);
     let mut joined: Vec<u32> = Vec::with_capacity(sizes.len());
-    let (mut start, mut open) = (0, 0);
+    let mut start = 0;
     for size in sizes {
         job.cancel.check()?;
-        open += size;
-        if is_sound(start, open) {
-            joined.push(open);
-            start += open;
-            open = 0;
+        let end = start + open.rows + *size as usize;
+        open.add(&rows[end - *size as usize..end], sensitive);
+        if open.is_sound() {
+            joined.push(open.rows as u32);
+            start = end;
+            open.clear();
         }
     }
-    while open > 0 {
-        let Some(last) = joined.pop() else {
-            return Err(options.unsatisfiable());
-        };
-        start -= last;
-        open += last;
-        if is_sound(start, open) {
-            joined.push(open);
-            open = 0;
+    while open.rows > 0 {
+        let Some(last) = joined.pop() else { return Err(options.unsatisfiable()) };
+        open.add(&rows[start - last as usize..start], sensitive);
+        start -= last as usize;
+        if open.is_sound() {
+            joined.push(open.rows as u32);
+            open.clear();
         }
     }
     Ok(joined)
+}
+
+/// How often each sensitive value occurs in rows that are put together.
+struct Open<'a> {
+    options: &'a Options<'a>,
+    counts: Vec<u32>,
+    present: Vec<u32>,
+    rows: usize,
+    most: u32,
+}
+
+impl<'a> Open<'a> {
+    fn new(options: &'a Options<'a>) -> Self {
+        let counts = vec![0; options.sensitive.codes as usize];
+        Self { options, counts, present: Vec::new(), rows: 0, most: 0 }
+    }
+
+    fn add<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>], sensitive: usize) {
+        for row in rows {
+            let value = row.codes[sensitive].get();
+            let count = &mut self.counts[value as usize];
+            *count += 1;
+            self.most = self.most.max(*count);
+            if *count == 1 {
+                self.present.push(value);
+            }
+        }
+        self.rows += rows.len();
+    }
+
+    fn is_sound(&self) -> bool {
+        let columns = self.options.least_columns();
+        self.present.len() >= self.options.l as usize
+            && self.options.allows(self.most as usize, self.rows, columns, 1)
+    }
+
+    fn clear(&mut self) {
+        for value in self.present.drain(..) {
+            self.counts[value as usize] = 0;
+        }
+        (self.rows, self.most) = (0, 0);
+    }
 }

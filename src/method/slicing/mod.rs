@@ -5,9 +5,11 @@
 //! whose values stay together in a bucket.
 //!
 //! **Guarantee.** Every bucket has at least k rows, at least l different sensitive values and at least
-//! two columns. Whoever knows all quasi-identifiers of a person, the bucket, this documentation and
-//! the release, but not the seed, names the person's sensitive value with a chance of at most 1/l
-//! ([`Diversity::Frequency`]). Of any two columns no row keeps both its own parts. Quasi-identifiers
+//! two columns. Whoever knows all quasi-identifiers of the persons in a bucket, how columns are permuted and
+//! the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l
+//! ([`Diversity::Frequency`]). As for every model that looks at sensitive values, this is about the rows
+//! of a bucket, not about why they were put together: where a near row is missing from a bucket, someone who
+//! replays the method may conclude that its value did not fit. Of any two columns no row keeps both its own parts. Quasi-identifiers
 //! outside rare values ([`Options::rare_below`]) are published as they are.
 //!
 //! Why l different values are not enough, and what is kept instead:
@@ -18,8 +20,9 @@
 //!   the person's value there are left. So the condition is kept in every such part of a bucket, and
 //!   a quasi-identifier that would break it leaves the column.
 //! - No row keeps its own value, and everyone may know it: each column in which the person is found
-//!   rules one sensitive value out. So a part of m rows in a bucket of c columns has at most (m − c)/l
-//!   rows of one value, (m − 1)/l where two columns are all there is.
+//!   rules one sensitive value out. So a part of m rows in a bucket of c ≤ 4 columns has at most (m − c)/l
+//!   rows of one value, (m − 1)/l where two columns are all there is; with more columns the parts must be
+//!   larger still.
 //!
 //! **Steps of `asg_ls`** (association set generating, local slicing).
 //!
@@ -189,7 +192,7 @@ impl Options<'_> {
     /// The fewest rows of a bucket.
     fn least_rows(&self, k: u32) -> usize {
         let diverse = match self.diversity {
-            Diversity::Frequency => self.l as usize + self.slack(),
+            Diversity::Frequency => needed_rows(self.l as usize, self.least_columns(), 1),
             // As many as it has columns, so that none keeps its own parts of two of them.
             Diversity::Distinct => (self.l as usize).max(self.least_columns()),
         };
@@ -214,25 +217,31 @@ impl Options<'_> {
         2 + usize::from(self.has_kept)
     }
 
-    /// The slack of a bucket with the fewest columns.
-    fn slack(&self) -> usize {
-        slack(self.least_columns(), 1)
-    }
-
-    /// Whether a part of a bucket may have so many rows of one value.
-    fn allows(&self, most: usize, rows: usize, slack: usize) -> bool {
+    /// Whether one of so many parts of a bucket of so many columns may have so many rows of one value.
+    fn allows(&self, most: usize, rows: usize, columns: usize, parts: usize) -> bool {
         match self.diversity {
-            Diversity::Frequency => self.l as usize * most + slack <= rows,
+            Diversity::Frequency => needed_rows(self.l as usize * most, columns, parts) <= rows,
             Diversity::Distinct => true,
         }
     }
+
+    /// The most rows of one value that so many rows may have, in the fewest columns.
+    fn cap(&self, rows: usize) -> usize {
+        (rows + 1 - needed_rows(1, self.least_columns(), 1)) / self.l as usize
+    }
 }
 
-/// Rows of a part that are no guess for a person's own: each column beside the sensitive attribute's rules
-/// one out. The others are then equally likely only where nothing else parts them, in a bucket of two
-/// columns; otherwise one more is left out of account.
-fn slack(columns: usize, parts: usize) -> usize {
-    if columns == 2 && parts == 1 { 1 } else { columns }
+/// The fewest rows in which `weight`, l times the rows of one value, keeps the chance of 1/l.
+///
+/// Each column beside the sensitive attribute's rules one row out. The others are then equally likely where
+/// nothing else parts them, in a bucket of two columns. Otherwise they are not quite: one row more makes up for it
+/// in buckets of up to four columns (counted out in the tests), and twice the rows in larger ones.
+fn needed_rows(weight: usize, columns: usize, parts: usize) -> usize {
+    match columns {
+        2 if parts == 1 => weight + 1,
+        ..=4 => weight + columns,
+        _ => 2 * weight + columns - 1,
+    }
 }
 
 fn asg_ls_rows<C: Code, const W: usize>(
@@ -241,6 +250,9 @@ fn asg_ls_rows<C: Code, const W: usize>(
     options: &Options,
     asg: &AsgOptions,
 ) -> Result<Sliced> {
+    check_possible(rows, job, options)?;
+    let left = without_surplus(rows, job, options);
+    let (rows, surplus) = rows.split_at_mut(left);
     check_possible(rows, job, options)?;
     let Associations { with_sensitive, others, items, cut } =
         associations(rows, job, options, asg)?;
@@ -263,6 +275,7 @@ fn asg_ls_rows<C: Code, const W: usize>(
     let parts: Vec<Result<finish::Part<C, W>>> =
         slices_of(rows, &blocks).into_par_iter().enumerate().map(work).collect();
     let mut sliced = finish::join(rows, parts)?;
+    sliced.suppressed += surplus.len();
     sliced.associations = (with_sensitive.len(), others.len());
     sliced.cut = cut;
     Ok(sliced)
@@ -320,8 +333,7 @@ fn blocks<C: Code, const W: usize>(
     let mut blocks = vec![rows.len() as u32];
     let shares = (1..=MOST_DOUBLINGS).map(|doublings| {
         let bucket = options.least_rows(job.requirement.k) << doublings;
-        let most = (bucket - options.slack()) / options.l as usize;
-        Some(most as f64 / bucket as f64)
+        Some(options.cap(bucket) as f64 / bucket as f64)
     });
     let shares: Vec<Option<f64>> = match options.diversity {
         Diversity::Frequency => shares.chain([None]).collect(),
@@ -347,7 +359,8 @@ fn blocks<C: Code, const W: usize>(
         }
         blocks = smaller;
     }
-    Ok(blocks)
+    // A block in which no bucket is sound goes with the next one.
+    finish::join_unsound(rows, &blocks, job, options)
 }
 
 /// How many times buckets may double before no more is asked of a block than of the table.
@@ -371,10 +384,66 @@ fn check_possible<C: Code, const W: usize>(
     }
     let counts = counts(rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
-    if rows.len() < least || different < options.l as usize {
+    // With l values that are all as frequent as they may be there is no row to spare.
+    let wanted = options.l as usize + usize::from(options.diversity == Diversity::Frequency);
+    if rows.len() < least || different < wanted {
         return Err(options.unsatisfiable());
     }
     Ok(())
+}
+
+/// Brings rows of values that are too frequent for any sound table behind the others, drawn by the seed, and
+/// counts the others.
+fn without_surplus<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    options: &Options,
+) -> usize {
+    let sensitive = job.axes.len();
+    let mut counts = counts(rows, sensitive, options.sensitive.codes);
+    let mut left = rows.len();
+    if options.diversity == Diversity::Distinct {
+        return left;
+    }
+    let mut surplus = vec![0u32; counts.len()];
+    let (l, columns) = (options.l as usize, options.least_columns());
+    loop {
+        let most = counts.iter().enumerate().max_by_key(|(_, count)| **count);
+        let Some((value, most)) = most.map(|(value, most)| (value, *most as usize)) else { break };
+        if left == 0 || options.allows(most, left, columns, 1) {
+            break;
+        }
+        // As many as are too many, but not so many that another value becomes the most frequent one.
+        let others = counts.iter().enumerate().filter(|(other, _)| *other != value);
+        let next = others.map(|(_, count)| *count as usize).max().unwrap_or(0);
+        let excess = (needed_rows(l * most, columns, 1) - left).div_ceil(l.max(2) - 1);
+        let gone = excess.min(most - next + 1).min(most).max(1);
+        counts[value] -= gone as u32;
+        surplus[value] += gone as u32;
+        left -= gone;
+    }
+    if left == rows.len() {
+        return left;
+    }
+    // Surplus rows in the order of their keyed hashes, so that it does not matter where they stood.
+    rows.sort_unstable_by(|a, b| {
+        let key = |row: &Row<C, W>| row.keyed_hash(job.keys, *options.seed);
+        key(a).cmp(&key(b)).then_with(|| a.canonical_order(b, job.keys))
+    });
+    let (mut kept, mut moved) = (Vec::with_capacity(left), Vec::new());
+    for row in rows.iter() {
+        let surplus = &mut surplus[row.codes[sensitive].get() as usize];
+        match *surplus > 0 {
+            true => {
+                *surplus -= 1;
+                moved.push(*row);
+            }
+            false => kept.push(*row),
+        }
+    }
+    rows[..left].copy_from_slice(&kept);
+    rows[left..].copy_from_slice(&moved);
+    left
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ const TRIES: usize = 256;
 /// A secret stream of numbers for one bucket.
 struct Draws<'a> {
     seed: &'a Seed,
+    /// A keyed hash of the bucket's rows: buckets of other rows are permuted in other ways.
     bucket: u64,
     drawn: u64,
 }

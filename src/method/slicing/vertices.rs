@@ -10,6 +10,9 @@ use crate::hierarchy::{Axis, Shape};
 use crate::method::Job;
 use crate::model::{Code, Row};
 
+/// The most associations without the sensitive attribute that are kept, the most important ones.
+const MOST_OTHERS: usize = 1 << 13;
+
 /// A frequent node of an attribute below the top: all codes from the first to the last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
@@ -160,6 +163,9 @@ impl Associations {
                 b.importance.total_cmp(&a.importance).then_with(|| a.set.cmp(&b.set))
             });
         }
+        // Every bucket looks at all of them.
+        self.cut += others.len().saturating_sub(MOST_OTHERS) as u64;
+        others.truncate(MOST_OTHERS);
         self.with_sensitive = with_sensitive;
         self.others = others;
     }
