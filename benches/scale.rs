@@ -162,7 +162,7 @@ async fn write(arguments: &Arguments) -> Result<()> {
         arguments.value("--to").unwrap().as_ref(),
     )
     .await?;
-    // The columns that are anonymized, from a sample: the rows are all alike.
+    // Of the census columns, from a sample: the rows are all alike.
     let sample = rows.min(200_000);
     let batches = context.sql(&query(sample, QUASI_IDENTIFIERS.len())).await?.collect().await?;
     let bytes: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
