@@ -18,6 +18,7 @@ use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
 };
 use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
+use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
 use crate::method::top_down::top_down;
 use crate::model::{
@@ -46,8 +47,11 @@ impl Former<'_> {
     /// Bytes that forming classes takes for each row, beside the codes.
     pub(super) fn row_bytes(&self) -> usize {
         match self.spec.method.approach() {
-            // What a clustering takes depends on its blocks: [`Former::work_bytes`].
-            Approach::Partition(_) | Approach::Specialize | Approach::Cluster(_) => 0,
+            // What clusterings and layers take depends on their blocks: [`Former::work_bytes`].
+            Approach::Partition(_)
+            | Approach::Layer
+            | Approach::Specialize
+            | Approach::Cluster(_) => 0,
             // The class of every row and its place among the classes, and the keys of rows that mix.
             Approach::TwoTables => 24,
             Approach::Freeze(_) | Approach::FullDomain => {
@@ -63,6 +67,12 @@ impl Former<'_> {
             Approach::Partition(cut) => {
                 self.group(table, |rows, job| Ok((partition(rows, job, cut, self.spec.split)?, 0)))?
             }
+            Approach::Layer => self.group(table, |rows, job| {
+                let suppress = self.spec.suppress == Suppress::Rows;
+                let options = layered::Options { split: self.spec.split, suppress };
+                let Layered { classes, suppressed } = layered(rows, job, &options)?;
+                Ok((classes, suppressed))
+            })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
                 let mix = self.spec.mix.unwrap_or(false).then_some(self.spec.seed);
@@ -140,6 +150,11 @@ impl Former<'_> {
                 let blocks = threads.saturating_mul(self.block_rows(clustering));
                 let codes = table.domains.iter().map(|domain| domain.axis.codes);
                 cluster::block_bytes(codes, blocks.min(table.rows.len()))
+            }
+            Approach::Layer => {
+                let rows = table.rows.len();
+                let in_work = threads.saturating_mul(layered::BLOCK_ROWS).min(rows);
+                layered::block_bytes(table.rows.bytes() / rows.max(1), in_work)
             }
             // Rows go to their classes through a second table.
             Approach::TwoTables => table.rows.bytes(),
