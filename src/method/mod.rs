@@ -2,6 +2,7 @@
 
 pub mod alpha_k;
 mod blocks;
+mod bounds;
 pub mod classfly;
 pub mod cluster;
 mod job;

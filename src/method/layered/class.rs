@@ -1,6 +1,6 @@
 //! A class in the making.
 
-use super::bounds::{Bounds, Losses};
+use crate::method::bounds::{Bounds, Losses};
 use crate::model::{Code, Row};
 
 /// Rows that are published together, with the box around them.

@@ -2,8 +2,8 @@
 //!
 //! Unlike the cuts of `rounded`, a cut here may leave the two sides as uneven as k allows.
 
-use super::bounds::Bounds;
 use super::{Class, Context};
+use crate::method::bounds::{Bounds, Sorter};
 use crate::method::partition::Split;
 use crate::model::{Code, Row, Tally};
 
@@ -23,16 +23,24 @@ struct Candidate {
     loss: f64,
 }
 
+/// The box around a group and the axes on which it is wide.
+struct Group<'w, C, const W: usize> {
+    bounds: Bounds<C, W>,
+    wide: &'w [usize],
+}
+
 /// Decides whether rows may be a class, and cuts groups; one per thread.
 pub(super) struct Cutter<'a> {
     pub(super) context: &'a Context<'a>,
     tally: Tally<'a>,
+    sorter: Sorter,
 }
 
 impl<'a> Cutter<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
         let job = context.job;
-        Self { context, tally: Tally::new(job.requirement, job.sensitive, context.global) }
+        let tally = Tally::new(job.requirement, job.sensitive, context.global);
+        Self { context, tally, sorter: Sorter::default() }
     }
 
     /// Whether these rows could be a class.
@@ -72,39 +80,34 @@ impl<'a> Cutter<'a> {
             let allowed = self.holds(&rows[..left]) && self.holds(&rows[left..]);
             return allowed.then_some(left);
         }
-        let losses = &self.context.losses;
-        let width = |axis: usize| losses.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
-        let axes = 0..losses.axes().len();
-        let mut wide: Vec<usize> =
-            axes.filter(|axis| bounds.low[*axis] < bounds.high[*axis]).collect();
+        let wide = self.context.losses.wide_axes(&bounds);
+        let group = Group { bounds, wide: &wide };
         match self.context.split {
             Split::LeastLoss => {
                 let mut candidates = Vec::new();
-                wide.iter().for_each(|axis| self.survey(rows, &bounds, *axis, &mut candidates));
-                self.make_best(rows, candidates)
+                wide.iter().for_each(|axis| self.survey(rows, &group, *axis, &mut candidates));
+                self.make_best(rows, &group, candidates)
             }
-            Split::Widest => {
-                wide.sort_by(|a, b| width(*b).total_cmp(&width(*a)));
-                wide.iter().find_map(|axis| {
-                    let mut candidates = Vec::new();
-                    self.survey(rows, &bounds, *axis, &mut candidates);
-                    self.make_best(rows, candidates)
-                })
-            }
+            Split::Widest => wide.iter().find_map(|axis| {
+                let mut candidates = Vec::new();
+                self.survey(rows, &group, *axis, &mut candidates);
+                self.make_best(rows, &group, candidates)
+            }),
         }
     }
 
     fn make_best<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
+        group: &Group<'_, C, W>,
         mut candidates: Vec<Candidate>,
     ) -> Option<usize> {
-        // Stable: of equal losses the first axis, as declared.
+        // Stable: of equal losses the widest axis.
         candidates.sort_by(|a, b| a.loss.total_cmp(&b.loss));
         let allowed = candidates.iter().find(|candidate| {
             match candidate.up_to {
                 Some(code) => rows.sort_by_key(|row| row.codes[candidate.axis].get() > code),
-                None => sort_along(rows, candidate.axis),
+                None => self.sorter.sort_along(rows, &group.bounds, (candidate.axis, group.wide)),
             }
             let (left, right) = rows.split_at(candidate.left);
             self.holds(left) && self.holds(right)
@@ -114,16 +117,16 @@ impl<'a> Cutter<'a> {
 
     /// Adds the best cut on an axis and, where models may forbid it, the one nearest to the middle.
     fn survey<C: Code, const W: usize>(
-        &self,
+        &mut self,
         rows: &mut [Row<C, W>],
-        bounds: &Bounds<C, W>,
+        group: &Group<'_, C, W>,
         axis: usize,
         candidates: &mut Vec<Candidate>,
     ) {
         let places = match rows.len() <= SORTED_ROWS {
-            true => self.places_along(rows, axis),
-            false => match self.places_between_bins(rows, bounds, axis) {
-                places if places.is_empty() => self.places_along(rows, axis),
+            true => self.places_along(rows, group, axis),
+            false => match self.places_between_bins(rows, &group.bounds, axis) {
+                places if places.is_empty() => self.places_along(rows, group, axis),
                 places => places,
             },
         };
@@ -136,25 +139,29 @@ impl<'a> Cutter<'a> {
 
     /// All places in the order of an axis that leave k rows on both sides.
     fn places_along<C: Code, const W: usize>(
-        &self,
+        &mut self,
         rows: &mut [Row<C, W>],
+        group: &Group<'_, C, W>,
         axis: usize,
     ) -> Vec<Candidate> {
-        sort_along(rows, axis);
+        self.sorter.sort_along(rows, &group.bounds, (axis, group.wide));
         let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
         let mut right = vec![0.0; n + 1];
-        let mut bounds = Bounds::none();
-        for at in (k..n).rev() {
-            bounds.add(&rows[at].codes);
-            if n - at >= k {
-                right[at] = (n - at) as f64 * f64::from(losses.of(&bounds));
+        let mut bounds = Bounds::of(&rows[n - k + 1..]);
+        let mut loss = 0.0;
+        for at in (k..=n - k).rev() {
+            if bounds.grow(&rows[at].codes) || at == n - k {
+                loss = f64::from(losses.of(&bounds));
             }
+            right[at] = (n - at) as f64 * loss;
         }
         let mut bounds = Bounds::of(&rows[..k - 1]);
         let mut places = Vec::with_capacity(n + 1 - 2 * k);
         for left in k..=n - k {
-            bounds.add(&rows[left - 1].codes);
-            let loss = left as f64 * f64::from(losses.of(&bounds)) + right[left];
+            if bounds.grow(&rows[left - 1].codes) || left == k {
+                loss = f64::from(losses.of(&bounds));
+            }
+            let loss = left as f64 * loss + right[left];
             places.push(Candidate { axis, up_to: None, left, loss });
         }
         places
@@ -197,10 +204,4 @@ impl<'a> Cutter<'a> {
         }
         places
     }
-}
-
-/// Sorts by one axis and then by the others, so that a cut among equal values keeps both boxes tight.
-/// Rows of equal codes stay in the order of their keys.
-fn sort_along<C: Code, const W: usize>(rows: &mut [Row<C, W>], axis: usize) {
-    rows.sort_by(|a, b| a.codes[axis].cmp(&b.codes[axis]).then_with(|| a.codes.cmp(&b.codes)));
 }

@@ -1,11 +1,11 @@
 //! Layers: what can be a class at the present rungs is frozen, the rest climbs.
 
-use super::bounds::{Bounds, Losses};
 use super::count::Counter;
 use super::cut::Cutter;
 use super::ladder::Ladder;
 use super::{Class, Context};
 use crate::error::Result;
+use crate::method::bounds::{Bounds, Losses};
 use crate::model::{Code, Row};
 
 /// A rung is chosen by the rows that would freeze and this share of the open rows, per loss added:

@@ -1,7 +1,7 @@
 //! How the values of one quasi-identifier climb: rung by rung to one node over all of them.
 
-use super::bounds::Losses;
 use crate::hierarchy::{Axis, Shape, Tree};
+use crate::method::bounds::Losses;
 
 /// Numbers, dates and strings without a hierarchy climb through at most this many aligned intervals
 /// of a block's range, each rung half as many as the one before.

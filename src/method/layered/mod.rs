@@ -41,7 +41,6 @@
 //!
 //! **Source.** None: the freezing of many constraints (paper P2) joined with cutting (paper P1).
 
-mod bounds;
 mod class;
 mod count;
 mod cut;
@@ -52,10 +51,10 @@ mod refine;
 
 use rayon::prelude::*;
 
-use self::bounds::Losses;
 use self::class::Class;
 use self::cut::Cutter;
 use self::freeze::Layers;
+use super::bounds::Losses;
 use super::partition::Split;
 use super::{Job, blocks};
 use crate::error::{Error, Result};

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::bounds::Bounds;
 use super::cut::Cutter;
 use super::{Class, Context};
 use crate::error::Result;
+use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
 /// Classes are compared with the others of a neighbourhood of at most this many.
@@ -19,7 +19,7 @@ const NEAREST: usize = 8;
 /// Rows at an edge that may move together, as a share of k.
 const EDGE_SHARE: f64 = 0.3;
 /// How many edges of a class are tried, the most promising first.
-const EDGES: usize = 6;
+const EDGES: usize = 12;
 /// A gain below this is rounding.
 const GAIN: f64 = 1e-3;
 

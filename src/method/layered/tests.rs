@@ -220,7 +220,7 @@ proptest! {
         let refined = refine::refine(classes, &context)?;
         prop_assert!(total(&refined) <= before + 1e-6);
         for class in &refined {
-            prop_assert_eq!(class.bounds, bounds::Bounds::of(&class.rows));
+            prop_assert_eq!(class.bounds, crate::method::bounds::Bounds::of(&class.rows));
             prop_assert_eq!(class.loss, context.losses.of(&class.bounds));
         }
     }
