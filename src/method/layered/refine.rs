@@ -10,22 +10,23 @@ use crate::error::Result;
 use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
-/// Classes are compared with the others of a neighbourhood of at most this many.
-const NEIGHBOURHOOD: usize = 256;
+/// Classes are compared with the others of a neighbourhood of 20k classes, within these bounds: the
+/// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
+const NEIGHBOURHOOD: Range<usize> = 256..1024;
 /// Rounds over the classes; later ones look only at what the round before has changed.
 const ROUNDS: usize = 3;
 /// How many of its nearest classes a class is joined with and cut anew.
 const NEAREST: usize = 8;
 /// Rows at an edge that may move together, as a share of k.
-const EDGE_SHARE: f64 = 0.3;
+const EDGE_SHARE: f64 = 0.5;
 /// How many edges of a class are tried, the most promising first.
 const EDGES: usize = 12;
 /// A gain below this is rounding.
 const GAIN: f64 = 1e-3;
 
 /// Tables of more classes refine this many, and this share of the others, the worst.
-const ALWAYS_REFINED: usize = 100_000;
-const LARGE_SHARE: f64 = 0.05;
+const ALWAYS_REFINED: usize = 30_000;
+const LARGE_SHARE: f64 = 0.02;
 
 /// The share of the classes of a table that is refined.
 pub(super) fn share(classes: usize) -> f64 {
@@ -60,7 +61,8 @@ fn part<C: Code, const W: usize>(
     context: &Context,
     parts: &mut Vec<Vec<Class<C, W>>>,
 ) {
-    if classes.len() <= NEIGHBOURHOOD {
+    let most = (20 * context.k()).clamp(NEIGHBOURHOOD.start, NEIGHBOURHOOD.end);
+    if classes.len() <= most {
         parts.push(classes);
         return;
     }
