@@ -41,7 +41,8 @@ const METHODS: [&str; 10] = [
     "datafly",
 ];
 
-/// Quasi-identifiers; all but the age have a hierarchy.
+/// Quasi-identifiers. Age has no hierarchy and becomes a range; nor has the salary class of
+/// `sample_census`, whose two values become a set.
 const QUASI_IDENTIFIERS: [&str; 8] = [
     "sex",
     "age",
@@ -53,6 +54,9 @@ const QUASI_IDENTIFIERS: [&str; 8] = [
     "salary_class",
 ];
 
+/// The hierarchy of a column, as SQL, if it has one.
+type Hierarchies<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let directory = std::env::args().nth(1).unwrap_or_else(|| "target/loss_by_k".to_owned());
@@ -62,7 +66,9 @@ async fn main() -> Result<()> {
     register_all(&context)?;
     let columns = QUASI_IDENTIFIERS.join(", ");
     let census = format!("(SELECT {columns} FROM sample_census(rows => 30162, seed => 7))");
-    let hierarchy = |column: &str| format!("sample_hierarchy(column => '{column}')");
+    let hierarchy = |column: &str| {
+        (column != "salary_class").then(|| format!("sample_hierarchy(column => '{column}')"))
+    };
     table(&context, ("sample_census", &census), &hierarchy, &directory).await?;
     match std::env::var_os("ADULT_DIR") {
         Some(adult) => on_adult(&context, Path::new(&adult), &directory).await?,
@@ -86,7 +92,7 @@ async fn on_adult(context: &SessionContext, adult: &Path, directory: &Path) -> R
     let columns = QUASI_IDENTIFIERS.map(named).join(", ");
     let hierarchy = |column: &str| {
         let name = format!("{}.csv", column.replace('_', "-"));
-        format!("'{}'", adult.join("hierarchies").join(name).display())
+        Some(format!("'{}'", adult.join("hierarchies").join(name).display()))
     };
     let input = format!("(SELECT {columns} FROM adult_csv)");
     table(context, ("Adult", &input), &hierarchy, directory).await
@@ -96,7 +102,7 @@ async fn on_adult(context: &SessionContext, adult: &Path, directory: &Path) -> R
 async fn table(
     context: &SessionContext,
     (name, input): (&str, &str),
-    hierarchy: &dyn Fn(&str) -> String,
+    hierarchy: &Hierarchies<'_>,
     directory: &Path,
 ) -> Result<()> {
     println!("Loss (NCP per cell) of {name}:\n");
@@ -128,10 +134,11 @@ async fn table(
     Ok(())
 }
 
-fn anonymize(input: &str, method: &str, k: u32, hierarchy: &dyn Fn(&str) -> String) -> String {
+fn anonymize(input: &str, method: &str, k: u32, hierarchy: &Hierarchies<'_>) -> String {
     let climbing = QUASI_IDENTIFIERS.iter().filter(|column| **column != "age");
-    let hierarchies: Vec<String> =
-        climbing.map(|column| format!("{column}: {}", hierarchy(column))).collect();
+    let hierarchies =
+        climbing.filter_map(|column| Some(format!("{column}: {}", hierarchy(column)?)));
+    let hierarchies: Vec<String> = hierarchies.collect();
     // What a method leaves out counts as lost, however much it is.
     format!(
         "SELECT * FROM anonymize({input}, k => {k}, method => '{method}', suppression_limit => 1,

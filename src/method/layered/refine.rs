@@ -25,7 +25,7 @@ const EDGES: usize = 12;
 const GAIN: f64 = 1e-3;
 
 /// Tables of more classes refine this many, and this share of the others, the worst.
-const ALWAYS_REFINED: usize = 30_000;
+const ALWAYS_REFINED: usize = 16_000;
 const LARGE_SHARE: f64 = 0.02;
 
 /// The share of the classes of a table that is refined.
