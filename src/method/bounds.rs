@@ -24,9 +24,9 @@ impl<C: Code, const W: usize> Bounds<C, W> {
 
     #[inline]
     pub(in crate::method) fn add(&mut self, codes: &[C; W]) {
-        for axis in 0..W {
-            self.low[axis] = self.low[axis].min(codes[axis]);
-            self.high[axis] = self.high[axis].max(codes[axis]);
+        for (axis, code) in codes.iter().enumerate() {
+            self.low[axis] = self.low[axis].min(*code);
+            self.high[axis] = self.high[axis].max(*code);
         }
     }
 

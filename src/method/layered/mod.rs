@@ -47,6 +47,7 @@ mod cut;
 mod freeze;
 mod ladder;
 mod leftovers;
+mod neighbourhood;
 mod refine;
 
 use rayon::prelude::*;
@@ -192,7 +193,7 @@ fn work<C: Code, const W: usize>(
     };
     let mut classes = refine::refine(classes, context)?;
     // An order that the published boxes tell anyway.
-    classes.sort_by(|a, b| (a.bounds.low, a.bounds.high).cmp(&(b.bounds.low, b.bounds.high)));
+    classes.sort_by_key(|class| (class.bounds.low, class.bounds.high));
     let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
     if count != rows.len() {
         return Err(Error::bug("layers lost or doubled a row"));
