@@ -11,9 +11,11 @@
 
 use std::time::{Duration, Instant};
 
+use datafusion_anonymize::Result;
 use datafusion_anonymize::hierarchy::Axis;
+use datafusion_anonymize::method::layered::{Options, layered};
 use datafusion_anonymize::method::partition::{Cut, Job, Split, partition};
-use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+use datafusion_anonymize::model::{Cancel, Classes, Requirement, RowKeys, RowTable};
 
 /// Cardinalities like those of a census: age, sex, race, marital status, education, country, work
 /// class, hours.
@@ -44,10 +46,25 @@ fn main() {
             let label = format!("{name}, {pool_threads} thread(s)");
             println!("{label:<34} {:>7.1} ns/row", per_row(spent, rows));
         }
+        let spent = time(|| pool.install(|| run_layered(&codes)));
+        let label = format!("layered, {pool_threads} thread(s)");
+        println!("{label:<34} {:>7.1} ns/row", per_row(spent, rows));
     }
 }
 
 fn run(codes: &[[u32; 8]], cut: Cut, split: Split) -> Duration {
+    form(codes, |rows, job| partition(rows, job, cut, split))
+}
+
+fn run_layered(codes: &[[u32; 8]]) -> Duration {
+    let options = Options { split: Split::LeastLoss, suppress: false };
+    form(codes, |rows, job| Ok(layered(rows, job, &options)?.classes))
+}
+
+fn form(
+    codes: &[[u32; 8]],
+    method: impl FnOnce(&mut RowTable, &Job) -> Result<Classes>,
+) -> Duration {
     let values = |codes: u32| (0..codes).map(f64::from).collect::<Vec<f64>>();
     let axes: Vec<Axis> = CODES.iter().map(|codes| Axis::line(&values(*codes), false)).collect();
     let (requirement, keys, cancel) = (Requirement::k(10), RowKeys::default(), Cancel::default());
@@ -60,7 +77,7 @@ fn run(codes: &[[u32; 8]], cut: Cut, split: Split) -> Duration {
     };
     let mut rows = RowTable::from_codes(codes).unwrap();
     let start = Instant::now();
-    let classes = partition(&mut rows, &job, cut, split).unwrap();
+    let classes = method(&mut rows, &job).unwrap();
     assert!(classes.rows() == codes.len());
     start.elapsed()
 }

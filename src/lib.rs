@@ -43,6 +43,7 @@
 //! | method | choose it when | classes |
 //! | --- | --- | --- |
 //! | `rounded` (default) | you want the most and smallest classes | k, at most k + 1 from 2k² rows on |
+//! | `layered` | you want the least loss | k to 2k − 1 |
 //! | `mondrian` | a value must fall into one range only | at least k, large where values are frequent |
 //! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 |
 //!

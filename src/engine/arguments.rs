@@ -215,6 +215,23 @@ impl Arguments {
         text.map(Some).ok_or_else(|| self.wrong(name, &wanted))
     }
 
+    /// A text, or `true` and `false` by how they are written.
+    pub(super) fn text_or_boolean(
+        &mut self,
+        name: &str,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Option<String>> {
+        let wanted = format!("a text, or true or false, as in {name} => true");
+        match self.constant(name, &wanted, context)? {
+            None => Ok(None),
+            Some(ScalarValue::Boolean(Some(value))) => Ok(Some(value.to_string())),
+            Some(scalar) => match scalar.try_as_str().flatten() {
+                Some(text) => Ok(Some(text.to_owned())),
+                None => Err(self.wrong(name, &wanted)),
+            },
+        }
+    }
+
     pub(super) fn boolean(
         &mut self,
         name: &str,

@@ -14,6 +14,8 @@ use crate::method::partition::Cut;
 pub enum Method {
     /// Rounded partition: the smallest classes.
     Rounded,
+    /// Layered freezing: the least loss.
+    Layered,
     /// Strict Mondrian: equal values stay together.
     Mondrian,
     /// Relaxed Mondrian: halves.
@@ -44,8 +46,9 @@ pub enum Method {
     Slicing,
 }
 
-const METHODS: [(&str, Method); 15] = [
+const METHODS: [(&str, Method); 16] = [
     ("rounded", Method::Rounded),
+    ("layered", Method::Layered),
     ("mondrian", Method::Mondrian),
     ("mondrian_relaxed", Method::MondrianRelaxed),
     ("classfly_complete", Method::ClassflyComplete),
@@ -67,6 +70,8 @@ const METHODS: [(&str, Method); 15] = [
 pub enum Approach {
     /// Groups are cut, here, as long as both sides satisfy the requirement.
     Partition(Cut),
+    /// Rows are frozen where they lose least, and the rest climbs; one requirement.
+    Layer,
     /// Values climb their hierarchies until all constraints hold; rows are frozen on the way.
     Freeze(Variant),
     /// Values of all rows climb together.
@@ -107,6 +112,7 @@ impl Method {
     pub fn approach(self) -> Approach {
         match self {
             Self::Rounded => Approach::Partition(Cut::Rounded),
+            Self::Layered => Approach::Layer,
             Self::Mondrian => Approach::Partition(Cut::Strict),
             Self::MondrianRelaxed => Approach::Partition(Cut::Relaxed),
             Self::ClassflyComplete | Self::Classfly => Approach::Freeze(Variant::Complete),

@@ -134,7 +134,7 @@ impl AnonymizeRelationPlanner {
             publish: arguments.text("publish", context)?,
             mix: arguments.maybe_boolean("mix", context)?,
             constraints: arguments.constraints("constraints", context)?,
-            suppress: arguments.text("suppress", context)?,
+            suppress: arguments.text_or_boolean("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
             weights: arguments.column_numbers("weights", context)?,
             block_rows: arguments.integer("block_rows", context)?,

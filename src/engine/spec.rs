@@ -46,7 +46,12 @@ impl FromStr for Suppress {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        choose("suppress", name, &[("cells", Self::Cells), ("rows", Self::Rows)])
+        match name {
+            // As in suppress => true, for a method that otherwise publishes every row.
+            "true" => Ok(Self::Rows),
+            "false" => Ok(Self::Cells),
+            _ => choose("suppress", name, &[("cells", Self::Cells), ("rows", Self::Rows)]),
+        }
     }
 }
 
@@ -306,7 +311,9 @@ impl Spec {
     /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
     /// allow none.
     pub fn suppression_limit(&self) -> f64 {
-        let default = if self.method.suppresses() { 0.05 } else { 0.0 };
+        let suppresses = self.method.suppresses()
+            || (self.method == Method::Layered && self.suppress == Suppress::Rows);
+        let default = if suppresses { 0.05 } else { 0.0 };
         self.suppression_limit.unwrap_or(default)
     }
 
@@ -428,6 +435,11 @@ impl Spec {
         entries.extend(self.mix.map(|mix| ("mix", mix.to_string())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
+            Approach::Layer => {
+                entries.push(("split", split.to_owned()));
+                let suppress = (self.suppress == Suppress::Rows).then_some("rows");
+                entries.extend(suppress.map(|rows| ("suppress", rows.to_owned())));
+            }
             Approach::Cluster(_) => entries.extend(self.cluster_entries()),
             Approach::Slice(by) => entries.extend(self.slicing_entries(by)),
             _ if self.suppress == Suppress::Rows => {

@@ -1,9 +1,12 @@
 //! The methods: plain functions from coded rows to classes, or to what is published of every row.
 
 pub mod alpha_k;
+mod blocks;
+mod bounds;
 pub mod classfly;
 pub mod cluster;
 mod job;
+pub mod layered;
 pub mod partition;
 pub mod slicing;
 pub mod top_down;

@@ -13,12 +13,20 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use crate::covers::Cell;
 use crate::people::{Person, QUASI_IDENTIFIERS};
 
-pub const METHODS: [&str; 7] =
-    ["rounded", "mondrian", "mondrian_relaxed", "top_down", "kaim", "k_member", "bottom_up"];
+pub const METHODS: [&str; 8] = [
+    "rounded",
+    "layered",
+    "mondrian",
+    "mondrian_relaxed",
+    "top_down",
+    "kaim",
+    "k_member",
+    "bottom_up",
+];
 /// Methods that group by distance.
 pub const CLUSTERINGS: [&str; 3] = ["kaim", "k_member", "bottom_up"];
 /// Methods that take a split.
-const CUTTING: [&str; 3] = ["rounded", "mondrian", "mondrian_relaxed"];
+const CUTTING: [&str; 4] = ["rounded", "layered", "mondrian", "mondrian_relaxed"];
 pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 

@@ -19,6 +19,7 @@ use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
 };
 use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
+use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
 use crate::method::slicing::{self, Diversity, Sliced};
 use crate::method::top_down::top_down;
@@ -63,6 +64,10 @@ impl Former<'_> {
                     let blocks = threads.saturating_mul(self.block_rows(clustering));
                     cluster::block_bytes(codes, blocks.min(rows))
                 }
+                Approach::Layer => {
+                    let in_work = threads.saturating_mul(layered::BLOCK_ROWS).min(rows);
+                    layered::block_bytes(row_bytes, in_work)
+                }
                 // The class of every row, its place among the classes and the keys of rows that mix;
                 // rows go to their classes through a second table.
                 Approach::TwoTables => rows * (24 + row_bytes),
@@ -85,6 +90,12 @@ impl Former<'_> {
             Approach::Partition(cut) => {
                 self.group(table, |rows, job| Ok((partition(rows, job, cut, self.spec.split)?, 0)))?
             }
+            Approach::Layer => self.group(table, |rows, job| {
+                let suppress = self.spec.suppress == Suppress::Rows;
+                let options = layered::Options { split: self.spec.split, suppress };
+                let Layered { classes, suppressed } = layered(rows, job, &options)?;
+                Ok((classes, suppressed))
+            })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
                 let mix = self.spec.mix.unwrap_or(false).then_some(self.spec.seed);

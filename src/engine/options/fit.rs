@@ -3,6 +3,7 @@
 use super::Options;
 use crate::columnar::Ranges;
 use crate::engine::method::{Approach, Method, SliceBy};
+use crate::engine::spec::Suppress;
 use crate::error::{Error, Result};
 
 impl Options {
@@ -11,7 +12,8 @@ impl Options {
         let approach = method.approach();
         let freezes = approach.has_constraints();
         let two_tables = approach == Approach::TwoTables;
-        let cuts = matches!(approach, Approach::Partition(_));
+        let layers = approach == Approach::Layer;
+        let cuts = layers || matches!(approach, Approach::Partition(_));
         let clusters = matches!(approach, Approach::Cluster(_));
         let slices = matches!(approach, Approach::Slice(_));
         let associates = approach == Approach::Slice(SliceBy::Associations);
@@ -30,7 +32,23 @@ impl Options {
         let exact = "it publishes quasi-identifiers as they are; leave it out";
         let rules = [
             (!freezes, given("constraints", !self.constraints.is_empty()), constrained),
-            (!freezes, given("suppress", self.suppress.is_some()), constrained),
+            (
+                !freezes && !layers,
+                given("suppress", self.suppress.is_some()),
+                "use 'layered', 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
+                 'datafly'",
+            ),
+            (
+                layers && self.suppress.as_deref() == Some("cells"),
+                Some("suppress => 'cells'".to_owned()),
+                "it leaves out whole rows; write suppress => true",
+            ),
+            (
+                layers && self.suppresses_rows(),
+                given("t", self.t.is_some()),
+                "with suppress, leaving out rows changes the distribution that t compares with; leave \
+                 out suppress",
+            ),
             (freezes, given("l", self.l.is_some()), by_group),
             (freezes, given("entropy_l", self.entropy_l.is_some()), by_group),
             (freezes, given("t", self.t.is_some()), by_group),
@@ -96,6 +114,10 @@ impl Options {
             Approach::Slice(_) => self.check_sliced(&method.to_string()),
             _ => Ok(()),
         }
+    }
+
+    fn suppresses_rows(&self) -> bool {
+        matches!(self.suppress.as_deref().map(str::parse), Some(Ok(Suppress::Rows)))
     }
 
     fn check_two_tables(&self) -> Result<()> {

@@ -47,7 +47,6 @@
 //! Software 24(12), 2013 (paper P5); Byun, Kamra, Bertino and Li, "Efficient k-anonymization using
 //! clustering techniques", 2007; Xu et al., "Utility-based anonymization using local recoding", 2006.
 
-mod blocks;
 mod bottom_up;
 mod distance;
 mod greedy;
@@ -58,12 +57,12 @@ mod tuples;
 
 use rayon::prelude::*;
 
-pub(super) use self::blocks::{cut as cut_into_blocks, slices as slices_of};
 use self::bottom_up::bottom_up;
 pub use self::distance::Scale;
 use self::distance::{Column, Metric};
 use self::greedy::{Group, Growth, Rules, Start};
 use self::tuples::Tuples;
+use super::blocks;
 use super::partition::Job;
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;

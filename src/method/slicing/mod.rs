@@ -79,7 +79,7 @@ use self::distance::Distance;
 use self::finish::{Bucket, Finisher};
 use self::vertices::{Associations, associations};
 use super::Job;
-use super::cluster::{cut_into_blocks, slices_of};
+use super::blocks::{cut as cut_into_blocks, slices as slices_of};
 use super::partition::{Cut, Split, partition_rows};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;

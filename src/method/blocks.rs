@@ -1,6 +1,6 @@
-//! Cutting a large table into blocks that are clustered one by one.
+//! Cutting a large table into blocks that are worked on one by one.
 //!
-//! The greedy's cost grows with the square of the rows, a block's with the square of the block. Blocks
+//! What costs the square of the rows of a table costs the square of a block in blocks. Blocks
 //! must be neighbourhoods: first rows that miss a column part from rows that have it, as long as both
 //! sides stay large enough, because joining the two costs the whole column; then the rounded partition
 //! cuts by value.
@@ -15,7 +15,7 @@ const LEAST_CLASSES: usize = 8;
 const PATTERN_SHARE: usize = 16;
 
 /// Cuts the rows into blocks and leaves them in block order; returns the sizes.
-pub(in crate::method) fn cut<C: Code, const W: usize>(
+pub(super) fn cut<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
     global: &GlobalShares,
@@ -31,7 +31,7 @@ pub(in crate::method) fn cut<C: Code, const W: usize>(
 }
 
 /// The blocks as slices.
-pub(in crate::method) fn slices<'r, T>(mut rows: &'r mut [T], sizes: &[u32]) -> Vec<&'r mut [T]> {
+pub(super) fn slices<'r, T>(mut rows: &'r mut [T], sizes: &[u32]) -> Vec<&'r mut [T]> {
     let mut slices = Vec::with_capacity(sizes.len());
     for size in sizes {
         let (block, rest) = rows.split_at_mut(*size as usize);

@@ -1,0 +1,225 @@
+//! The box around some rows, and what publishing it loses.
+
+use crate::hierarchy::Axis;
+use crate::model::{Code, Row};
+
+/// The smallest and largest code of every quasi-identifier among some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::method) struct Bounds<C, const W: usize> {
+    pub(in crate::method) low: [C; W],
+    pub(in crate::method) high: [C; W],
+}
+
+impl<C: Code, const W: usize> Bounds<C, W> {
+    /// Around no row at all; has no loss to ask for.
+    pub(in crate::method) fn none() -> Self {
+        Self { low: [C::MAX; W], high: [C::default(); W] }
+    }
+
+    pub(in crate::method) fn of(rows: &[Row<C, W>]) -> Self {
+        let mut bounds = Self::none();
+        rows.iter().for_each(|row| bounds.add(&row.codes));
+        bounds
+    }
+
+    #[inline]
+    pub(in crate::method) fn add(&mut self, codes: &[C; W]) {
+        for (axis, code) in codes.iter().enumerate() {
+            self.low[axis] = self.low[axis].min(*code);
+            self.high[axis] = self.high[axis].max(*code);
+        }
+    }
+
+    /// Takes a row in and says whether that changed anything.
+    #[inline]
+    pub(in crate::method) fn grow(&mut self, codes: &[C; W]) -> bool {
+        let before = *self;
+        self.add(codes);
+        *self != before
+    }
+
+    #[inline]
+    pub(in crate::method) fn with(&self, codes: &[C; W]) -> Self {
+        let mut wider = *self;
+        wider.add(codes);
+        wider
+    }
+
+    #[inline]
+    pub(in crate::method) fn join(&self, other: &Self) -> Self {
+        let mut wider = *self;
+        for axis in 0..W {
+            wider.low[axis] = wider.low[axis].min(other.low[axis]);
+            wider.high[axis] = wider.high[axis].max(other.high[axis]);
+        }
+        wider
+    }
+
+    pub(in crate::method) fn contains(&self, codes: &[C; W]) -> bool {
+        (0..W).all(|axis| self.low[axis] <= codes[axis] && codes[axis] <= self.high[axis])
+    }
+
+    pub(in crate::method) fn overlaps(&self, other: &Self) -> bool {
+        (0..W).all(|axis| self.low[axis] <= other.high[axis] && other.low[axis] <= self.high[axis])
+    }
+
+    pub(in crate::method) fn is_one_tuple(&self) -> bool {
+        self.low == self.high
+    }
+}
+
+/// Axes of at most this many codes have the loss of every stretch in a table.
+const TABLED_CODES: u32 = 128;
+
+/// Losses (NCP) of boxes, looked up where that is faster than walking a hierarchy.
+#[derive(Debug)]
+pub(in crate::method) struct Losses<'a> {
+    axes: &'a [Axis],
+    /// By smallest and largest code; empty for an axis of many codes.
+    tables: Vec<Vec<f32>>,
+}
+
+impl<'a> Losses<'a> {
+    pub(in crate::method) fn new(axes: &'a [Axis]) -> Self {
+        let table = |axis: &Axis| {
+            if axis.codes > TABLED_CODES {
+                return Vec::new();
+            }
+            let loss = |low: u32, high: u32| match low <= high {
+                true => axis.loss(low, high) as f32,
+                false => 0.0,
+            };
+            (0..axis.codes)
+                .flat_map(|low| (0..axis.codes).map(move |high| loss(low, high)))
+                .collect()
+        };
+        Self { axes, tables: axes.iter().map(table).collect() }
+    }
+
+    /// What one row loses on one axis in a class with these codes.
+    #[inline]
+    pub(in crate::method) fn on(&self, axis: usize, low: u32, high: u32) -> f32 {
+        let table = &self.tables[axis];
+        if table.is_empty() {
+            return self.axes[axis].loss(low, high) as f32;
+        }
+        table[(low * self.axes[axis].codes + high) as usize]
+    }
+
+    /// What every row of a class loses over all axes. Summed in the order of the axes, so that equal
+    /// boxes lose the same to the last digit.
+    #[inline]
+    pub(in crate::method) fn of<C: Code, const W: usize>(&self, bounds: &Bounds<C, W>) -> f32 {
+        let mut loss = 0.0;
+        for axis in 0..self.axes.len() {
+            loss += self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
+        }
+        loss
+    }
+
+    /// The axes on which rows within these bounds can differ, the widest first, equally wide ones as
+    /// declared.
+    pub(in crate::method) fn wide_axes<C: Code, const W: usize>(
+        &self,
+        bounds: &Bounds<C, W>,
+    ) -> Vec<usize> {
+        let wide = |axis: &usize| bounds.low[*axis] < bounds.high[*axis];
+        let loss = |axis: &usize| self.on(*axis, bounds.low[*axis].get(), bounds.high[*axis].get());
+        let mut axes: Vec<usize> = (0..self.axes.len()).filter(wide).collect();
+        axes.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
+        axes
+    }
+
+    pub(in crate::method) fn axes(&self) -> &'a [Axis] {
+        self.axes
+    }
+}
+
+/// Rows of a group in the order of one axis.
+#[derive(Debug, Default)]
+pub(in crate::method) struct Sorter {
+    keys: Vec<(u64, u32)>,
+}
+
+impl Sorter {
+    /// Sorts rows by one axis and then by the others on which they differ, the widest first, so that a
+    /// cut among equal values keeps both boxes tight. Rows of equal codes keep their order.
+    ///
+    /// The codes of a row are packed into one number as far as they fit; the places of the widest axes
+    /// that do not are left to the order the rows had.
+    pub(in crate::method) fn sort_along<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        bounds: &Bounds<C, W>,
+        (axis, wide): (usize, &[usize]),
+    ) {
+        let bits = |axis: usize| {
+            let width = bounds.high[axis].get() - bounds.low[axis].get();
+            u32::BITS - width.leading_zeros()
+        };
+        let mut places = Vec::with_capacity(wide.len());
+        let mut free = u64::BITS;
+        for axis in std::iter::once(axis).chain(wide.iter().copied().filter(|other| *other != axis))
+        {
+            let Some(rest) = free.checked_sub(bits(axis)) else { break };
+            free = rest;
+            places.push((axis, bounds.low[axis].get(), free));
+        }
+        let key = |row: &Row<C, W>| {
+            let place = |(axis, low, shift): &(usize, u32, u32)| {
+                u64::from(row.codes[*axis].get() - low) << shift
+            };
+            places.iter().map(place).sum()
+        };
+        self.keys.clear();
+        self.keys.extend(rows.iter().zip(0u32..).map(|(row, at)| (key(row), at)));
+        self.keys.sort_unstable();
+        let sorted: Vec<Row<C, W>> = self.keys.iter().map(|(_, at)| rows[*at as usize]).collect();
+        rows.copy_from_slice(&sorted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_and_the_axis_tell_the_same_loss() {
+        let values: Vec<f64> = (0..200).map(f64::from).collect();
+        let axes =
+            [Axis::line(&values[..100], true), Axis::line(&values, false), Axis::set(50, false)];
+        let losses = Losses::new(&axes);
+        for (index, axis) in axes.iter().enumerate() {
+            for low in 0..axis.codes {
+                for high in low..axis.codes {
+                    assert_eq!(losses.on(index, low, high), axis.loss(low, high) as f32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_the_axis_and_then_by_the_widest() {
+        let row = |codes: [u32; 3], id| Row { codes, id };
+        let mut rows = [
+            row([5, 1, 9], 0),
+            row([4, 2, 9], 1),
+            row([5, 0, 8], 2),
+            row([4, 2, 8], 3),
+            row([5, 0, 8], 4),
+        ];
+        let bounds = Bounds::of(&rows);
+        Sorter::default().sort_along(&mut rows, &bounds, (0, &[1, 2, 0]));
+        assert_eq!(rows.map(|row| row.id), [3, 1, 2, 4, 0]);
+        // Codes that do not fit beside each other leave the order as it was.
+        let mut rows = [
+            row([u32::MAX, 0, 7], 0),
+            row([0, u32::MAX, 3], 1),
+            row([0, 1, 2], 2),
+            row([0, 1, 1], 3),
+        ];
+        let bounds = Bounds::of(&rows);
+        Sorter::default().sort_along(&mut rows, &bounds, (0, &[0, 1, 2]));
+        assert_eq!(rows.map(|row| row.id), [2, 3, 1, 0]);
+    }
+}

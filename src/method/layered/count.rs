@@ -1,0 +1,97 @@
+//! Counting rows by key.
+
+/// What is known of one key.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Count {
+    key: u64,
+    /// Open rows.
+    rows: u32,
+    /// Rows that classes under the same nodes could lend.
+    lent: u32,
+}
+
+impl Count {
+    /// Whether the open rows are enough for a class, or almost enough and others lend the rest.
+    pub(super) fn is_ready(&self, k: u32, own: u32) -> bool {
+        self.rows >= k || (self.rows >= own && self.rows.saturating_add(self.lent) >= k)
+    }
+}
+
+/// A hash table from keys, which are hashes already, to counts. Its memory is kept between uses.
+#[derive(Debug, Default)]
+pub(super) struct Counter {
+    slots: Vec<Count>,
+    mask: usize,
+}
+
+impl Counter {
+    /// Forgets everything and makes room for this many keys.
+    pub(super) fn clear(&mut self, keys: usize) {
+        let slots = (2 * keys + 1).next_power_of_two();
+        self.mask = slots - 1;
+        self.slots.clear();
+        self.slots.resize(slots, Count::default());
+    }
+
+    /// The slot of a key, or the empty one where it belongs. There are always empty ones.
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        let mut at = key as usize & self.mask;
+        while self.slots[at].rows > 0 && self.slots[at].key != key {
+            at = (at + 1) & self.mask;
+        }
+        at
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, key: u64, rows: u32) {
+        let at = self.slot(key);
+        let slot = &mut self.slots[at];
+        slot.key = key;
+        slot.rows += rows;
+    }
+
+    /// Notes rows that could be lent; keys without open rows need none.
+    pub(super) fn lend(&mut self, key: u64, rows: u32) {
+        let at = self.slot(key);
+        let slot = &mut self.slots[at];
+        if slot.rows > 0 {
+            slot.lent += rows;
+        }
+    }
+
+    pub(super) fn get(&self, key: u64) -> Count {
+        self.slots[self.slot(key)]
+    }
+
+    /// Open rows of all keys that are ready.
+    pub(super) fn ready_rows(&self, k: u32, own: u32) -> u64 {
+        self.slots
+            .iter()
+            .filter(|slot| slot.is_ready(k, own))
+            .map(|slot| u64::from(slot.rows))
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_meet_in_one_slot_are_counted_apart() {
+        let mut counter = Counter::default();
+        for _ in 0..2 {
+            counter.clear(3);
+            for key in [8, 16, 24, 8] {
+                counter.add(key, 2);
+            }
+            counter.lend(16, 5);
+            counter.lend(32, 5);
+            assert_eq!((counter.get(8).rows, counter.get(16).rows), (4, 2));
+            assert_eq!((counter.get(16).lent, counter.get(32).rows), (5, 0));
+            assert_eq!(counter.ready_rows(4, 4), 4, "key 8 alone");
+            assert_eq!(counter.ready_rows(4, 2), 6, "and 16 with what is lent");
+        }
+    }
+}

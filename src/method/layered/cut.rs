@@ -1,0 +1,207 @@
+//! Cutting a group into classes below 2k rows, each cut where both sides lose least.
+//!
+//! Unlike the cuts of `rounded`, a cut here may leave the two sides as uneven as k allows.
+
+use super::{Class, Context};
+use crate::method::bounds::{Bounds, Sorter};
+use crate::method::partition::Split;
+use crate::model::{Code, Row, Tally};
+
+/// Up to this many rows every position in the order of an axis is tried; above, the values of an axis
+/// are counted in bins and only the places between two bins are.
+const SORTED_ROWS: usize = 256;
+const BINS: usize = 256;
+
+/// A cut that could be made.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    axis: usize,
+    /// Rows up to this code go left; `None` if the first `left` rows in the order of the axis do.
+    up_to: Option<u32>,
+    left: usize,
+    /// Loss of both sides.
+    loss: f64,
+}
+
+/// The box around a group and the axes on which it is wide.
+struct Group<'w, C, const W: usize> {
+    bounds: Bounds<C, W>,
+    wide: &'w [usize],
+}
+
+/// Decides whether rows may be a class, and cuts groups; one per thread.
+pub(super) struct Cutter<'a> {
+    pub(super) context: &'a Context<'a>,
+    tally: Tally<'a>,
+    sorter: Sorter,
+}
+
+impl<'a> Cutter<'a> {
+    pub(super) fn new(context: &'a Context<'a>) -> Self {
+        let job = context.job;
+        let tally = Tally::new(job.requirement, job.sensitive, context.global);
+        Self { context, tally, sorter: Sorter::default() }
+    }
+
+    /// Whether these rows could be a class.
+    pub(super) fn holds<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> bool {
+        rows.len() >= self.context.k()
+            && (self.context.job.requirement.models.is_empty()
+                || self.tally.holds_for(rows.iter().map(|row| row.id)))
+    }
+
+    /// Cuts rows that could be a class as far as it goes, and appends the classes.
+    pub(super) fn divide<C: Code, const W: usize>(
+        &mut self,
+        rows: Vec<Row<C, W>>,
+        classes: &mut Vec<Class<C, W>>,
+    ) {
+        let mut groups = vec![rows];
+        while let Some(mut rows) = groups.pop() {
+            match self.cut(&mut rows) {
+                None => classes.push(Class::new(rows, &self.context.losses)),
+                Some(left) => {
+                    groups.push(rows.split_off(left));
+                    groups.push(rows);
+                }
+            }
+        }
+    }
+
+    /// Makes the best allowed cut: the rows of the left side stand first.
+    fn cut<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) -> Option<usize> {
+        let k = self.context.k();
+        if rows.len() < 2 * k {
+            return None;
+        }
+        let bounds = Bounds::of(rows);
+        if bounds.is_one_tuple() {
+            let left = rows.len() / k / 2 * k;
+            let allowed = self.holds(&rows[..left]) && self.holds(&rows[left..]);
+            return allowed.then_some(left);
+        }
+        let wide = self.context.losses.wide_axes(&bounds);
+        let group = Group { bounds, wide: &wide };
+        match self.context.split {
+            Split::LeastLoss => {
+                let mut candidates = Vec::new();
+                wide.iter().for_each(|axis| self.survey(rows, &group, *axis, &mut candidates));
+                self.make_best(rows, &group, candidates)
+            }
+            Split::Widest => wide.iter().find_map(|axis| {
+                let mut candidates = Vec::new();
+                self.survey(rows, &group, *axis, &mut candidates);
+                self.make_best(rows, &group, candidates)
+            }),
+        }
+    }
+
+    fn make_best<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        group: &Group<'_, C, W>,
+        mut candidates: Vec<Candidate>,
+    ) -> Option<usize> {
+        // Stable: of equal losses the widest axis.
+        candidates.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        let allowed = candidates.iter().find(|candidate| {
+            match candidate.up_to {
+                Some(code) => rows.sort_by_key(|row| row.codes[candidate.axis].get() > code),
+                None => self.sorter.sort_along(rows, &group.bounds, (candidate.axis, group.wide)),
+            }
+            let (left, right) = rows.split_at(candidate.left);
+            self.holds(left) && self.holds(right)
+        });
+        allowed.map(|candidate| candidate.left)
+    }
+
+    /// Adds the best cut on an axis and, where models may forbid it, the one nearest to the middle.
+    fn survey<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        group: &Group<'_, C, W>,
+        axis: usize,
+        candidates: &mut Vec<Candidate>,
+    ) {
+        let places = match rows.len() <= SORTED_ROWS {
+            true => self.places_along(rows, group, axis),
+            false => match self.places_between_bins(rows, &group.bounds, axis) {
+                places if places.is_empty() => self.places_along(rows, group, axis),
+                places => places,
+            },
+        };
+        let middle = rows.len() / 2;
+        candidates.extend(places.iter().copied().min_by(|a, b| a.loss.total_cmp(&b.loss)));
+        if !self.context.job.requirement.models.is_empty() {
+            candidates.extend(places.iter().copied().min_by_key(|cut| cut.left.abs_diff(middle)));
+        }
+    }
+
+    /// All places in the order of an axis that leave k rows on both sides.
+    fn places_along<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        group: &Group<'_, C, W>,
+        axis: usize,
+    ) -> Vec<Candidate> {
+        self.sorter.sort_along(rows, &group.bounds, (axis, group.wide));
+        let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
+        let mut right = vec![0.0; n + 1];
+        let mut bounds = Bounds::of(&rows[n - k + 1..]);
+        let mut loss = 0.0;
+        for at in (k..=n - k).rev() {
+            if bounds.grow(&rows[at].codes) || at == n - k {
+                loss = f64::from(losses.of(&bounds));
+            }
+            right[at] = (n - at) as f64 * loss;
+        }
+        let mut bounds = Bounds::of(&rows[..k - 1]);
+        let mut places = Vec::with_capacity(n + 1 - 2 * k);
+        for left in k..=n - k {
+            if bounds.grow(&rows[left - 1].codes) || left == k {
+                loss = f64::from(losses.of(&bounds));
+            }
+            let loss = left as f64 * loss + right[left];
+            places.push(Candidate { axis, up_to: None, left, loss });
+        }
+        places
+    }
+
+    /// The places between bins of neighbouring codes that leave k rows on both sides.
+    fn places_between_bins<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+        bounds: &Bounds<C, W>,
+        axis: usize,
+    ) -> Vec<Candidate> {
+        let (low, high) = (bounds.low[axis].get(), bounds.high[axis].get());
+        let shift = (0..32).find(|shift| ((high - low) >> shift) < BINS as u32).unwrap_or(0);
+        let bins = ((high - low) >> shift) as usize + 1;
+        let mut boxes = vec![(0usize, Bounds::none()); bins];
+        for row in rows {
+            let bin = &mut boxes[((row.codes[axis].get() - low) >> shift) as usize];
+            bin.0 += 1;
+            bin.1.add(&row.codes);
+        }
+        let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
+        let mut right = vec![0.0; bins + 1];
+        let (mut count, mut around) = (0, Bounds::none());
+        for (bin, (rows, bounds)) in boxes.iter().enumerate().rev() {
+            count += rows;
+            around = around.join(bounds);
+            right[bin] = if count > 0 { count as f64 * f64::from(losses.of(&around)) } else { 0.0 };
+        }
+        let mut places = Vec::new();
+        let (mut left, mut around) = (0, Bounds::none());
+        for (bin, (rows, bounds)) in boxes.iter().enumerate() {
+            left += rows;
+            around = around.join(bounds);
+            if *rows > 0 && left >= k && n - left >= k {
+                let loss = left as f64 * f64::from(losses.of(&around)) + right[bin + 1];
+                let up_to = Some(low + ((bin as u32 + 1) << shift) - 1);
+                places.push(Candidate { axis, up_to, left, loss });
+            }
+        }
+        places
+    }
+}

@@ -1,0 +1,223 @@
+//! Layered freezing (`layered`): the least loss.
+//!
+//! **Guarantee.** Every class has at least k rows and satisfies every model of the requirement. For
+//! plain k classes end below 2k rows. Every row is published, or a few are counted as suppressed where
+//! that is asked for: they stand behind the last class.
+//!
+//! **Steps.**
+//!
+//! 1. Group the rows by their tuples. Groups that could be a class are *frozen*: their rows are never
+//!    generalized further than the group. A frozen group is cut as long as both sides could be
+//!    classes, each time where the two sides lose least.
+//! 2. The open rest climbs one rung on one quasi-identifier: the next level of its hierarchy, or
+//!    aligned intervals of twice the width. It is the one on which most rows would freeze (and a share
+//!    of the open rows) for the loss it adds. Again from 1, until fewer than 2k rows are open (k, if the rest is to be
+//!    suppressed).
+//! 3. A group that has most of k rows borrows the others from classes that have more than k and lie
+//!    under the same nodes: what those can spare without loss is what the rare rows lack.
+//! 4. The rows that are left join the classes where they cost least, or are suppressed.
+//! 5. Classes are refined, the worst first, as long as the total falls: two neighbours are joined and
+//!    cut anew; the rows at one edge of a class move to classes where they cost less, and rows that
+//!    fit in take their place; a class is dissolved into others.
+//!
+//! Worked for one column of ages, k = 2: 21 is frozen as it is; 30 and 31 share an interval of the first
+//! rung. Fewer than 2k rows are left; each joins the class where it costs least, and what grew to 2k
+//! rows is cut. (With suppression 58 and 90 share an interval of the next rung, and 50 is left out.)
+//!
+//! | Age | frozen on | published |
+//! | --- | --- | --- |
+//! | 21 | the value | 21 |
+//! | 21 | the value | 21 |
+//! | 30 | intervals | 30–31 |
+//! | 31 | intervals | 30–31 |
+//! | 50 | | 50–90 |
+//! | 58 | | 50–90 |
+//! | 90 | | 50–90 |
+//!
+//! **Cost.** Tables are cut into blocks of [`BLOCK_ROWS`] rows by the rounded partition, which are worked
+//! on in parallel. In a block, each rung costs the open tuples once per quasi-identifier; refinement
+//! compares a class with the others of its neighbourhood of bounded size, and large tables refine
+//! only their worst classes. So the cost grows with the rows.
+//!
+//! **Source.** None: the freezing of many constraints (paper P2) joined with cutting (paper P1).
+
+mod class;
+mod count;
+mod cut;
+mod freeze;
+mod ladder;
+mod leftovers;
+mod neighbourhood;
+mod refine;
+
+use rayon::prelude::*;
+
+use self::class::Class;
+use self::cut::Cutter;
+use self::freeze::Layers;
+use super::bounds::Losses;
+use super::partition::Split;
+use super::{Job, blocks};
+use crate::error::{Error, Result};
+use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
+
+/// Rows of a block.
+pub const BLOCK_ROWS: usize = 65_536;
+
+/// How the method may work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// How the place of a cut is chosen.
+    pub split: Split,
+    /// Whether rows that no layer freezes are left out.
+    pub suppress: bool,
+}
+
+/// Classes, and how many rows behind them are not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layered {
+    /// The classes, over the first positions.
+    pub classes: Classes,
+    /// Rows behind the last class.
+    pub suppressed: usize,
+}
+
+/// Puts the rows into classes and leaves them in class order, suppressed rows last.
+///
+/// Works on the current rayon pool. The outcome does not depend on the order of the rows or the
+/// number of threads.
+///
+/// ```
+/// use datafusion_anonymize::hierarchy::Axis;
+/// use datafusion_anonymize::method::Job;
+/// use datafusion_anonymize::method::layered::{Options, layered};
+/// use datafusion_anonymize::method::partition::Split;
+/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+///
+/// let ages = [21., 30., 31., 50., 58., 90.];
+/// let mut rows = RowTable::from_codes(&[[0], [0], [1], [2], [3], [4], [5]]).unwrap();
+/// let job = Job {
+///     axes: &[Axis::line(&ages, false)],
+///     requirement: &Requirement::k(2),
+///     sensitive: &[],
+///     keys: &RowKeys::default(),
+///     cancel: &Cancel::default(),
+/// };
+/// let options = Options { split: Split::LeastLoss, suppress: false };
+/// let outcome = layered(&mut rows, &job, &options)?;
+/// let sizes: Vec<usize> = outcome.classes.ranges().map(|class| class.len()).collect();
+/// assert_eq!(sizes, [2, 2, 3]);
+/// # Ok::<(), datafusion_anonymize::Error>(())
+/// ```
+pub fn layered(rows: &mut RowTable, job: &Job, options: &Options) -> Result<Layered> {
+    with_rows!(rows, rows => layered_rows(rows, job, options, BLOCK_ROWS))
+}
+
+/// Bytes that the method takes beside the rows, roughly, with blocks of `rows` rows in work at once.
+pub fn block_bytes(row_bytes: usize, rows: usize) -> usize {
+    // The rows in classes and once more while some change hands; tuples, counters and codes.
+    rows * (3 * row_bytes + 96)
+}
+
+/// What all threads share.
+#[derive(Debug)]
+struct Context<'a> {
+    job: &'a Job<'a>,
+    losses: Losses<'a>,
+    global: &'a GlobalShares,
+    split: Split,
+    /// The share of the classes that is refined.
+    refined: f64,
+}
+
+impl Context<'_> {
+    fn k(&self) -> usize {
+        self.job.requirement.k as usize
+    }
+}
+
+fn layered_rows<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    options: &Options,
+    block_rows: usize,
+) -> Result<Layered> {
+    let global = GlobalShares::new(job.requirement, job.sensitive);
+    Tally::new(job.requirement, job.sensitive, &global)
+        .check_whole_table(rows.iter().map(|row| row.id))?;
+    let context = Context {
+        job,
+        losses: Losses::new(job.axes),
+        global: &global,
+        split: options.split,
+        refined: refine::share(rows.len() / job.requirement.k as usize),
+    };
+    let blocks = blocks::cut(rows, job, &global, block_rows)?;
+    let done: Vec<Result<Vec<u32>>> = blocks::slices(rows, &blocks)
+        .into_par_iter()
+        .map(|block| work(block, &context, options.suppress))
+        .collect();
+    let mut sizes = Vec::new();
+    let mut ends = Vec::with_capacity(blocks.len());
+    for block in done {
+        let block = block?;
+        ends.push(block.iter().map(|size| *size as usize).sum::<usize>());
+        sizes.extend(block);
+    }
+    let suppressed = suppressed_last(rows, &blocks, &ends);
+    if sizes.is_empty() {
+        // Every block holds the requirement as a whole, so each has a class.
+        return Err(Error::bug("layers froze no class"));
+    }
+    Ok(Layered { classes: Classes::from_sizes(&sizes)?, suppressed })
+}
+
+/// Forms the classes of one block and leaves its rows in their order; returns their sizes. Rows behind
+/// them are suppressed.
+fn work<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    context: &Context,
+    suppress: bool,
+) -> Result<Vec<u32>> {
+    rows.sort_unstable_by(|a, b| a.canonical_order(b, context.job.keys));
+    let mut cutter = Cutter::new(context);
+    // A few rows are better off in the classes there are; before any is left out, all are asked.
+    let enough = if suppress { context.k() } else { 2 * context.k() };
+    let (mut classes, left) = Layers::new(&mut cutter, rows).run(enough)?;
+    let suppressed = match suppress && !classes.is_empty() {
+        true => left,
+        false => {
+            leftovers::place(&mut cutter, &mut classes, left)?;
+            Vec::new()
+        }
+    };
+    let mut classes = refine::refine(classes, context)?;
+    // An order that the published boxes tell anyway.
+    classes.sort_by_key(|class| (class.bounds.low, class.bounds.high));
+    let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
+    if count != rows.len() {
+        return Err(Error::bug("layers lost or doubled a row"));
+    }
+    let arranged = classes.iter().flat_map(|class| &class.rows).chain(&suppressed);
+    rows.iter_mut().zip(arranged).for_each(|(place, row)| *place = *row);
+    Ok(classes.iter().map(|class| class.rows.len() as u32).collect())
+}
+
+/// Brings the suppressed rows of all blocks behind the classes of all blocks and counts them. `ends`
+/// says where in each block the classes end.
+fn suppressed_last<T: Copy>(rows: &mut [T], blocks: &[u32], ends: &[usize]) -> usize {
+    let mut suppressed = Vec::new();
+    let (mut from, mut to) = (0, 0);
+    for (block, end) in blocks.iter().zip(ends) {
+        let block = *block as usize;
+        suppressed.extend_from_slice(&rows[from + end..from + block]);
+        rows.copy_within(from..from + end, to);
+        from += block;
+        to += end;
+    }
+    rows[to..].copy_from_slice(&suppressed);
+    suppressed.len()
+}
+
+#[cfg(test)]
+mod tests;

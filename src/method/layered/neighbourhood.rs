@@ -1,0 +1,362 @@
+//! One neighbourhood of classes: joining and cutting anew, moving edges, dissolving.
+
+use std::ops::Range;
+
+use super::cut::Cutter;
+use super::{Class, Context};
+use crate::error::Result;
+use crate::method::bounds::Bounds;
+use crate::model::{Code, Row};
+
+/// Rounds over the classes; later ones look only at what the round before has changed.
+const ROUNDS: usize = 3;
+/// How many of its nearest classes a class is joined with and cut anew.
+const NEAREST: usize = 8;
+/// Rows at an edge that may move together, as a share of k.
+const EDGE_SHARE: f64 = 0.5;
+/// How many edges of a class are tried, the most promising first.
+const EDGES: usize = 12;
+/// A gain below this is rounding.
+const GAIN: f64 = 1e-3;
+
+/// Classes among which rows change hands. Dissolved ones stay behind without rows.
+pub(super) struct Neighbourhood<'a, C, const W: usize> {
+    context: &'a Context<'a>,
+    cutter: Cutter<'a>,
+    classes: Vec<Class<C, W>>,
+    /// The round in which a class was changed last.
+    changed: Vec<usize>,
+    round: usize,
+}
+
+/// The rows at one edge of a class.
+struct Edge<C, const W: usize> {
+    axis: usize,
+    /// Positions in the order of the axis.
+    rows: Range<usize>,
+    /// Bounds and loss of the others.
+    rest: Bounds<C, W>,
+    loss: f32,
+}
+
+impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
+    pub(super) fn new(classes: Vec<Class<C, W>>, context: &'a Context<'a>) -> Self {
+        let changed = vec![0; classes.len()];
+        Self { context, cutter: Cutter::new(context), classes, changed, round: 0 }
+    }
+
+    pub(super) fn run(mut self) -> Result<Vec<Class<C, W>>> {
+        for round in 0..ROUNDS {
+            self.round = round;
+            let worst = self.worst();
+            for class in &worst {
+                self.context.job.cancel.check()?;
+                self.recut(*class);
+            }
+            for class in &worst {
+                self.context.job.cancel.check()?;
+                while self.trim(*class) {}
+            }
+            for class in &worst[..worst.len() / 2] {
+                self.context.job.cancel.check()?;
+                self.dissolve(*class);
+            }
+        }
+        self.classes.retain(|class| !class.rows.is_empty());
+        Ok(self.classes)
+    }
+
+    /// The classes to be refined, the worst first.
+    fn worst(&self) -> Vec<usize> {
+        let lossy = |at: &usize| self.classes[*at].loss > 0.0 && !self.classes[*at].rows.is_empty();
+        let mut worst: Vec<usize> = (0..self.classes.len()).filter(lossy).collect();
+        worst.sort_by(|a, b| self.classes[*b].loss.total_cmp(&self.classes[*a].loss));
+        worst.truncate((self.classes.len() as f64 * self.context.refined).ceil() as usize);
+        worst
+    }
+
+    fn was_changed(&self, class: usize) -> bool {
+        self.changed[class] + 1 >= self.round
+    }
+
+    /// Joins a class with each of its nearest ones and cuts the two anew.
+    fn recut(&mut self, at: usize) {
+        if self.classes[at].rows.is_empty() {
+            return;
+        }
+        for other in self.nearest(at) {
+            let (class, near) = (&self.classes[at], &self.classes[other]);
+            if near.rows.is_empty() || !(self.was_changed(at) || self.was_changed(other)) {
+                continue;
+            }
+            let before = class.total() + near.total();
+            let rows = class.rows.iter().chain(&near.rows).copied().collect();
+            let mut cut = Vec::new();
+            self.cutter.divide(rows, &mut cut);
+            let after: f64 = cut.iter().map(Class::total).sum();
+            if after + GAIN < before {
+                self.replace(&[at, other], cut);
+            }
+        }
+    }
+
+    /// Puts classes in the place of others.
+    fn replace(&mut self, places: &[usize], classes: Vec<Class<C, W>>) {
+        for place in places {
+            self.classes[*place].rows.clear();
+            self.changed[*place] = self.round + 1;
+        }
+        let mut places = places.iter();
+        for class in classes {
+            match places.next() {
+                Some(place) => self.classes[*place] = class,
+                None => {
+                    self.classes.push(class);
+                    self.changed.push(self.round + 1);
+                }
+            }
+        }
+    }
+
+    /// The classes for which joining a class with them costs least.
+    fn nearest(&self, at: usize) -> Vec<usize> {
+        let class = &self.classes[at];
+        let mut costs: Vec<(f64, usize)> = (self.classes.iter().enumerate())
+            .filter(|(other, near)| *other != at && !near.rows.is_empty())
+            .map(|(other, near)| {
+                let loss = self.context.losses.of(&class.bounds.join(&near.bounds));
+                let rows = (class.rows.len() + near.rows.len()) as f64;
+                (rows * f64::from(loss) - near.total(), other)
+            })
+            .collect();
+        let by_cost = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        if costs.len() > NEAREST {
+            costs.select_nth_unstable_by(NEAREST, by_cost);
+            costs.truncate(NEAREST);
+        }
+        costs.sort_by(by_cost);
+        costs.into_iter().map(|(_, other)| other).collect()
+    }
+
+    /// Moves the rows at one edge of a class to classes where they cost less. If fewer than k would
+    /// stay, rows of other classes that fit in take their place.
+    fn trim(&mut self, at: usize) -> bool {
+        let class = &self.classes[at];
+        if class.rows.is_empty() || class.loss == 0.0 || !self.was_changed(at) {
+            return false;
+        }
+        let mut edges = self.edges(at);
+        let (n, loss) = (class.rows.len() as f32, class.loss);
+        let promise = |edge: &Edge<C, W>| (loss - edge.loss) * n / (edge.rows.len() as f32 + 0.5);
+        edges.sort_by(|a, b| promise(b).total_cmp(&promise(a)));
+        edges.truncate(EDGES);
+        edges.iter().any(|edge| self.move_edge(at, edge))
+    }
+
+    /// The edges whose rows could go: at most a share of k, fewer than all, and less loss without.
+    fn edges(&self, at: usize) -> Vec<Edge<C, W>> {
+        let class = &self.classes[at];
+        let losses = &self.context.losses;
+        let n = class.rows.len();
+        let most = ((EDGE_SHARE * self.context.k() as f64) as usize).clamp(1, n - 1);
+        let mut edges = Vec::new();
+        for axis in 0..losses.axes().len() {
+            if class.bounds.low[axis] == class.bounds.high[axis] {
+                continue;
+            }
+            let order = order_along(&class.rows, axis);
+            let code = |at: usize| class.rows[order[at] as usize].codes[axis];
+            // Bounds of the rows that stay, growing from the last to the first that could go.
+            let mut behind = Bounds::of(&pick(&class.rows, &order[most..]));
+            for end in (1..=most).rev() {
+                if code(end - 1) != code(end) {
+                    let loss = losses.of(&behind);
+                    edges.push(Edge { axis, rows: 0..end, rest: behind, loss });
+                }
+                behind.add(&class.rows[order[end - 1] as usize].codes);
+            }
+            let mut before = Bounds::of(&pick(&class.rows, &order[..n - most]));
+            for (start, row) in order.iter().enumerate().skip(n - most) {
+                if code(start - 1) != code(start) {
+                    let loss = losses.of(&before);
+                    edges.push(Edge { axis, rows: start..n, rest: before, loss });
+                }
+                before.add(&class.rows[*row as usize].codes);
+            }
+        }
+        edges.retain(|edge| edge.loss < class.loss);
+        edges
+    }
+
+    fn move_edge(&mut self, at: usize, edge: &Edge<C, W>) -> bool {
+        let losses = &self.context.losses;
+        let class = &self.classes[at];
+        let mut order = order_along(&class.rows, edge.axis);
+        let leaving: Vec<u32> = order.drain(edge.rows.clone()).collect();
+        order.sort_unstable();
+        let (leaving, mut staying) = (pick(&class.rows, &leaving), pick(&class.rows, &order));
+        let lacking = self.context.k().saturating_sub(staying.len());
+        let Some(lenders) = self.lenders(at, edge, lacking) else { return false };
+        let lent = |(lender, rows): &(usize, Vec<u32>)| {
+            rows.len() as f64 * f64::from(edge.loss - self.classes[*lender].loss)
+        };
+        let mut gain = class.total()
+            - staying.len() as f64 * f64::from(edge.loss)
+            - lenders.iter().map(lent).sum::<f64>();
+        if gain <= GAIN {
+            return false;
+        }
+        let mut undo = Undo::default();
+        for row in leaving {
+            let (cost, to) = self.cheapest(&row, at);
+            gain -= cost;
+            if gain <= GAIN {
+                undo.roll_back(&mut self.classes);
+                return false;
+            }
+            undo.save(&self.classes, to);
+            self.classes[to].add(row, losses);
+        }
+        for (lender, rows) in &lenders {
+            undo.save(&self.classes, *lender);
+            // Rows that joined the lender meanwhile stand behind those it lends.
+            for row in rows.iter().rev() {
+                staying.push(self.classes[*lender].rows.remove(*row as usize));
+            }
+            self.classes[*lender].tighten(losses);
+        }
+        undo.save(&self.classes, at);
+        self.classes[at] = Class::new(staying, losses);
+        self.keep(undo)
+    }
+
+    /// Keeps a change if all classes that it touched may be classes, and cuts those that grew.
+    fn keep(&mut self, undo: Undo<C, W>) -> bool {
+        let touched = undo.touched();
+        let models = !self.context.job.requirement.models.is_empty();
+        if models && !touched.iter().all(|at| self.is_empty_or_holds(*at)) {
+            undo.roll_back(&mut self.classes);
+            return false;
+        }
+        for at in touched {
+            self.changed[at] = self.round + 1;
+            if self.classes[at].rows.len() >= 2 * self.context.k() {
+                let rows = std::mem::take(&mut self.classes[at].rows);
+                let mut cut = Vec::new();
+                self.cutter.divide(rows, &mut cut);
+                self.replace(&[at], cut);
+            }
+        }
+        true
+    }
+
+    fn is_empty_or_holds(&mut self, at: usize) -> bool {
+        self.classes[at].rows.is_empty() || self.cutter.holds(&self.classes[at].rows)
+    }
+
+    /// Rows of classes with more than k that lie within the rest of an edge's class: by class, the
+    /// positions of the rows. `None` if there are not enough.
+    fn lenders(
+        &self,
+        at: usize,
+        edge: &Edge<C, W>,
+        mut lacking: usize,
+    ) -> Option<Vec<(usize, Vec<u32>)>> {
+        if lacking == 0 {
+            return Some(Vec::new());
+        }
+        let k = self.context.k();
+        let can_lend = |(other, class): &(usize, &Class<C, W>)| {
+            *other != at && class.rows.len() > k && class.bounds.overlaps(&edge.rest)
+        };
+        let classes = self.classes.iter().enumerate().filter(can_lend);
+        let mut lenders: Vec<usize> = classes.map(|(other, _)| other).collect();
+        // A row that loses much where it is loses least by moving.
+        lenders.sort_by(|a, b| self.classes[*b].loss.total_cmp(&self.classes[*a].loss));
+        let mut lent = Vec::new();
+        for lender in lenders {
+            let rows = &self.classes[lender].rows;
+            let fitting = (0..rows.len() as u32)
+                .filter(|row| edge.rest.contains(&rows[*row as usize].codes))
+                .take(lacking.min(rows.len() - k));
+            let fitting: Vec<u32> = fitting.collect();
+            lacking -= fitting.len();
+            if !fitting.is_empty() {
+                lent.push((lender, fitting));
+            }
+            if lacking == 0 {
+                return Some(lent);
+            }
+        }
+        None
+    }
+
+    /// The class where a row costs least, and the cost.
+    fn cheapest(&self, row: &Row<C, W>, except: usize) -> (f64, usize) {
+        let mut best = (f64::INFINITY, except);
+        for (at, class) in self.classes.iter().enumerate() {
+            if at != except && !class.rows.is_empty() {
+                let cost = class.cost_of(&row.codes, &self.context.losses);
+                if cost < best.0 {
+                    best = (cost, at);
+                }
+            }
+        }
+        best
+    }
+
+    /// Gives the rows of a class to others if that loses less.
+    fn dissolve(&mut self, at: usize) {
+        let mut gain = self.classes[at].total();
+        let mut undo = Undo::default();
+        for row in self.classes[at].rows.clone() {
+            let (cost, to) = self.cheapest(&row, at);
+            gain -= cost;
+            if gain <= GAIN {
+                undo.roll_back(&mut self.classes);
+                return;
+            }
+            undo.save(&self.classes, to);
+            self.classes[to].add(row, &self.context.losses);
+        }
+        undo.save(&self.classes, at);
+        self.classes[at].rows.clear();
+        self.keep(undo);
+    }
+}
+
+/// Classes as they were before a change.
+struct Undo<C, const W: usize>(Vec<(usize, Class<C, W>)>);
+
+impl<C, const W: usize> Default for Undo<C, W> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<C: Code, const W: usize> Undo<C, W> {
+    fn save(&mut self, classes: &[Class<C, W>], at: usize) {
+        if self.0.iter().all(|(saved, _)| *saved != at) {
+            self.0.push((at, classes[at].clone()));
+        }
+    }
+
+    fn touched(&self) -> Vec<usize> {
+        self.0.iter().map(|(at, _)| *at).collect()
+    }
+
+    fn roll_back(self, classes: &mut [Class<C, W>]) {
+        self.0.into_iter().for_each(|(at, class)| classes[at] = class);
+    }
+}
+
+/// Positions of the rows, sorted by their code on an axis.
+fn order_along<C: Code, const W: usize>(rows: &[Row<C, W>], axis: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    order.sort_by_key(|at| rows[*at as usize].codes[axis]);
+    order
+}
+
+fn pick<C: Code, const W: usize>(rows: &[Row<C, W>], positions: &[u32]) -> Vec<Row<C, W>> {
+    positions.iter().map(|at| rows[*at as usize]).collect()
+}

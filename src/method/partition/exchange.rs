@@ -1,0 +1,166 @@
+//! Exchange: rows change places between neighbouring classes where both then lose less.
+//!
+//! A cut looks at one group and never again at what it has parted. Here two classes near each other
+//! are put together and parted once more, into two of the same sizes, so that nothing that is promised
+//! of their number and sizes changes.
+
+use rayon::prelude::*;
+
+use super::{Context, Cut, Split};
+use crate::error::Result;
+use crate::method::bounds::{Bounds, Losses, Sorter};
+use crate::model::{Code, Row, Tally};
+
+/// Classes look for neighbours among this many, which stand side by side.
+const NEIGHBOURHOOD: usize = 128;
+/// How many of its nearest classes each class is put together with.
+const NEAREST: usize = 8;
+/// Tables of more classes leave them as they were cut: they lie so close that little is to be gained
+/// for the time it takes.
+const MOST_CLASSES: usize = 50_000;
+/// A gain below this is rounding.
+const GAIN: f64 = 1e-3;
+
+/// Exchanges rows between the classes of these sizes.
+pub(super) fn exchange<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    sizes: &[u32],
+    context: &Context,
+) -> Result<()> {
+    // A strict cut never parts a value, which an exchange could do.
+    let exchanges = context.split == Split::LeastLoss && context.cut != Cut::Strict;
+    if !exchanges || sizes.len() > MOST_CLASSES {
+        return Ok(());
+    }
+    let losses = Losses::new(context.job.axes);
+    let mut parts = Vec::new();
+    let mut rest = rows;
+    for sizes in sizes.chunks(NEIGHBOURHOOD) {
+        let (part, behind) = rest.split_at_mut(sizes.iter().map(|size| *size as usize).sum());
+        parts.push((part, sizes));
+        rest = behind;
+    }
+    parts.into_par_iter().try_for_each(|(rows, sizes)| {
+        let job = context.job;
+        let tally = Tally::new(job.requirement, job.sensitive, context.global);
+        let sorter = Sorter::default();
+        Neighbourhood { context, losses: &losses, tally, sorter, rows }.run(sizes)
+    })
+}
+
+/// One class among its neighbours.
+#[derive(Debug, Clone, Copy)]
+struct Slot<C, const W: usize> {
+    start: usize,
+    end: usize,
+    bounds: Bounds<C, W>,
+    /// Loss of each row.
+    loss: f32,
+}
+
+impl<C: Code, const W: usize> Slot<C, W> {
+    fn rows(&self) -> usize {
+        self.end - self.start
+    }
+
+    fn total(&self) -> f64 {
+        self.rows() as f64 * f64::from(self.loss)
+    }
+}
+
+struct Neighbourhood<'a, 'r, C, const W: usize> {
+    context: &'a Context<'a>,
+    losses: &'a Losses<'a>,
+    tally: Tally<'a>,
+    sorter: Sorter,
+    rows: &'r mut [Row<C, W>],
+}
+
+impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
+    fn run(mut self, sizes: &[u32]) -> Result<()> {
+        let mut slots = Vec::with_capacity(sizes.len());
+        let mut start = 0;
+        for size in sizes {
+            let end = start + *size as usize;
+            slots.push(self.slot(start, end));
+            start = end;
+        }
+        for at in 0..slots.len() {
+            self.context.job.cancel.check()?;
+            if slots[at].loss == 0.0 {
+                continue;
+            }
+            for other in self.nearest(&slots, at) {
+                self.part_again(&mut slots, at, other);
+            }
+        }
+        Ok(())
+    }
+
+    fn slot(&self, start: usize, end: usize) -> Slot<C, W> {
+        let bounds = Bounds::of(&self.rows[start..end]);
+        Slot { start, end, bounds, loss: self.losses.of(&bounds) }
+    }
+
+    /// The classes for which being put together with a class costs least.
+    fn nearest(&self, slots: &[Slot<C, W>], at: usize) -> Vec<usize> {
+        let cost =
+            |slot: &Slot<C, W>| self.losses.of(&slots[at].bounds.join(&slot.bounds)) - slot.loss;
+        let others = slots.iter().enumerate().filter(|(other, _)| *other != at);
+        let mut costs: Vec<(f32, usize)> =
+            others.map(|(other, slot)| (cost(slot), other)).collect();
+        let by_cost = |a: &(f32, usize), b: &(f32, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+        if costs.len() > NEAREST {
+            costs.select_nth_unstable_by(NEAREST, by_cost);
+            costs.truncate(NEAREST);
+        }
+        costs.sort_by(by_cost);
+        costs.into_iter().map(|(_, other)| other).collect()
+    }
+
+    /// Puts two classes together and parts them along the axis where both lose least, if that is less
+    /// than before and both may still be classes.
+    fn part_again(&mut self, slots: &mut [Slot<C, W>], at: usize, other: usize) {
+        let (one, two) = (slots[at], slots[other]);
+        let mut rows: Vec<Row<C, W>> = self.rows[one.start..one.end].to_vec();
+        rows.extend_from_slice(&self.rows[two.start..two.end]);
+        // Where rows of equal codes stand must not depend on where they came from.
+        let keys = self.context.job.keys;
+        rows.sort_unstable_by(|a, b| a.canonical_order(b, keys));
+        let bounds = one.bounds.join(&two.bounds);
+        let wide = self.losses.wide_axes(&bounds);
+        let mut best = (one.total() + two.total() - GAIN, None);
+        for axis in &wide {
+            self.sorter.sort_along(&mut rows, &bounds, (*axis, &wide));
+            // Both orders of the sizes, where they differ.
+            let firsts = [one.rows(), two.rows()];
+            for first in &firsts[..1 + usize::from(one.rows() != two.rows())] {
+                let (left, right) = rows.split_at(*first);
+                let lost = |rows: &[Row<C, W>]| {
+                    rows.len() as f64 * f64::from(self.losses.of(&Bounds::of(rows)))
+                };
+                let loss = lost(left) + lost(right);
+                if loss < best.0 {
+                    best = (loss, Some((*axis, *first)));
+                }
+            }
+        }
+        let Some((axis, first)) = best.1 else { return };
+        self.sorter.sort_along(&mut rows, &bounds, (axis, &wide));
+        let (left, right) = rows.split_at(first);
+        if !self.may_be_class(left) || !self.may_be_class(right) {
+            return;
+        }
+        let (left_slot, right_slot) = if first == one.rows() { (at, other) } else { (other, at) };
+        for (rows, place) in [(left, left_slot), (right, right_slot)] {
+            let Slot { start, end, .. } = slots[place];
+            self.rows[start..end].copy_from_slice(rows);
+            slots[place] = self.slot(start, end);
+        }
+    }
+
+    fn may_be_class(&mut self, rows: &[Row<C, W>]) -> bool {
+        self.context.job.requirement.models.is_empty()
+            || self.tally.holds_for(rows.iter().map(|row| row.id))
+    }
+}
