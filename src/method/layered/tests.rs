@@ -31,7 +31,10 @@ fn run(
 ) -> Result<(Vec<Vec<u32>>, usize)> {
     let axes = axes();
     let of_row = |row: usize| sensitive.iter().map(|column| u64::from(column.codes[row])).sum();
-    let keys = RowKeys { sensitive: (0..codes.len()).map(of_row).collect(), kept: Vec::new() };
+    let keys = RowKeys {
+        sensitive: (0..codes.len()).map(of_row).collect::<Vec<u64>>().into(),
+        kept: Vec::new().into(),
+    };
     let cancel = Cancel::default();
     let job = Job { axes: &axes, requirement, sensitive, keys: &keys, cancel: &cancel };
     let mut rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;
@@ -154,7 +157,7 @@ proptest! {
         let value = |at: usize| if unit { at as u32 / 3 } else { [0, 1, 2, 3, 4, 4][values[at] as usize] };
         let values: Vec<u32> = (0..codes.len()).map(value).collect();
         let cardinality = if unit { 200 } else { 5 };
-        let column = SensitiveColumn { name: "s".into(), codes: values, cardinality, ordered: true };
+        let column = SensitiveColumn { name: "s".into(), codes: values.into(), cardinality, ordered: true };
         let graded = |alphas: [f64; 2], scope| {
             let grades = Grades::new(vec![1, 1, 2, 2, 2], alphas.to_vec(), scope);
             let grades = grades.unwrap_or_else(|_| unreachable!());
