@@ -47,11 +47,14 @@ fn table(rows: usize, seed: u64) -> Vec<[u32; ATTRIBUTES + 1]> {
     (0..rows).map(&mut row).collect()
 }
 
+/// Codes, and whose sensitive and kept values stand beside them.
+type PublishedRow = ([u32; ATTRIBUTES + 1], u32, Option<u32>);
+
 /// A release with everything that made it.
 struct Release {
     original: Vec<[u32; ATTRIBUTES + 1]>,
-    /// By bucket, the published rows and whose sensitive and kept values they hold.
-    buckets: Vec<Vec<([u32; ATTRIBUTES + 1], u32, Option<u32>)>>,
+    /// The published rows of every bucket.
+    buckets: Vec<Vec<PublishedRow>>,
     covered: Vec<u64>,
     suppressed: usize,
 }
@@ -176,7 +179,7 @@ impl Release {
     fn visible(&self) -> Vec<(u64, Vec<[u32; ATTRIBUTES + 1]>)> {
         let visible = |(bucket, covered): (&Vec<_>, &u64)| {
             let mut rows: Vec<[u32; ATTRIBUTES + 1]> =
-                bucket.iter().map(|(codes, _, _): &(_, u32, Option<u32>)| *codes).collect();
+                bucket.iter().map(|(codes, ..): &PublishedRow| *codes).collect();
             rows.sort_unstable();
             (*covered, rows)
         };
