@@ -15,9 +15,6 @@ use crate::model::{Code, Row, Tally};
 const NEIGHBOURHOOD: usize = 128;
 /// How many of its nearest classes each class is put together with.
 const NEAREST: usize = 8;
-/// Tables of more classes leave them as they were cut: they lie so close that little is to be gained
-/// for the time it takes.
-const MOST_CLASSES: usize = 50_000;
 /// A gain below this is rounding.
 const GAIN: f64 = 1e-3;
 
@@ -29,7 +26,8 @@ pub(super) fn exchange<C: Code, const W: usize>(
 ) -> Result<()> {
     // A strict cut never parts a value, which an exchange could do.
     let exchanges = context.split == Split::LeastLoss && context.cut != Cut::Strict;
-    if !exchanges || sizes.len() > MOST_CLASSES {
+    // In a large table classes lie so close that little is to be gained for the time it takes.
+    if !exchanges || context.is_large {
         return Ok(());
     }
     let losses = Losses::new(context.job.axes);

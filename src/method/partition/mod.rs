@@ -73,6 +73,9 @@ const PARALLEL_ROWS: usize = 16_384;
 /// Above, the other columns hardly tighten, and counting the column of the cut is enough.
 const TRIAL_ROWS: usize = 512;
 
+/// Tables with more classes are cut, and their rows exchanged, with less care.
+const MOST_CLASSES: usize = 50_000;
+
 /// Cuts the rows into classes and leaves them in class order.
 ///
 /// Works on the current rayon pool.
@@ -102,7 +105,8 @@ pub fn partition(rows: &mut RowTable, job: &Job, cut: Cut, split: Split) -> Resu
     let sizes = with_rows!(rows, rows => {
         let sizes = partition_rows(rows, job, cut, split)?;
         let global = GlobalShares::new(job.requirement, job.sensitive);
-        exchange::exchange(rows, &sizes, &Context { job, cut, split, global: &global })?;
+        let context = Context::new(job, cut, split, &global, rows.len());
+        exchange::exchange(rows, &sizes, &context)?;
         sizes
     });
     Classes::from_sizes(&sizes)
@@ -116,7 +120,7 @@ pub(crate) fn partition_rows<C: Code, const W: usize>(
     split: Split,
 ) -> Result<Vec<u32>> {
     let global = GlobalShares::new(job.requirement, job.sensitive);
-    let context = Context { job, cut, split, global: &global };
+    let context = Context::new(job, cut, split, &global, rows.len());
     let mut sizes = Vec::new();
     let mut worker = Worker::new(&context);
     worker.tally.check_whole_table(rows.iter().map(|row| row.id))?;
@@ -130,9 +134,22 @@ struct Context<'a> {
     cut: Cut,
     split: Split,
     global: &'a GlobalShares,
+    /// Whether the table has so many classes that time counts more than the last bit of loss.
+    is_large: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    fn new(
+        job: &'a Job<'a>,
+        cut: Cut,
+        split: Split,
+        global: &'a GlobalShares,
+        rows: usize,
+    ) -> Self {
+        let is_large = rows / (job.requirement.k as usize).max(1) > MOST_CLASSES;
+        Self { job, cut, split, global, is_large }
+    }
+
     fn k(&self) -> usize {
         self.job.requirement.k as usize
     }
@@ -230,15 +247,24 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Ranks the candidates by the loss of both halves over all axes, found by making each cut.
+    /// Ranks the candidates by the loss of both halves over all axes.
+    ///
+    /// Rows at the value of a cut may go left or right; who goes where is known when the cut is made. In a
+    /// large table that would cost more than everything else, and they are counted on both sides.
     fn try_cuts<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
         let axes = self.context.job.axes;
         let mut candidates = std::mem::take(&mut self.candidates);
         for cut in &mut candidates {
-            self.arrange(rows, cut.axis, cut.value, cut.left);
-            let (left, right) = rows.split_at(cut.left);
-            cut.gain = -Extent::of(left).loss(axes, left.len())
-                - Extent::of(right).loss(axes, right.len());
+            let halves = match self.context.is_large {
+                true => Extent::of_halves(rows, cut),
+                false => {
+                    self.arrange(rows, cut.axis, cut.value, cut.left);
+                    let (left, right) = rows.split_at(cut.left);
+                    [Extent::of(left), Extent::of(right)]
+                }
+            };
+            let [left, right] = halves;
+            cut.gain = -left.loss(axes, cut.left) - right.loss(axes, rows.len() - cut.left);
         }
         candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
         self.candidates = candidates;

@@ -24,6 +24,38 @@ impl<const W: usize> Extent<W> {
         Self { low: low.map(C::get), high: high.map(C::get) }
     }
 
+    /// The extents of both sides of a cut, in one pass that moves no row.
+    pub(super) fn of_halves<C: Code>(rows: &[Row<C, W>], cut: &CutPoint) -> [Self; 2] {
+        // Rows below the value of the cut, at it and above it.
+        let (mut low, mut high) = ([[C::MAX; W]; 3], [[C::default(); W]; 3]);
+        let mut counts = [0usize; 3];
+        for row in rows {
+            let code = row.codes[cut.axis].get();
+            let part = usize::from(code >= cut.value) + usize::from(code > cut.value);
+            counts[part] += 1;
+            let (low, high) = (&mut low[part], &mut high[part]);
+            for axis in 0..W {
+                low[axis] = low[axis].min(row.codes[axis]);
+                high[axis] = high[axis].max(row.codes[axis]);
+            }
+        }
+        let part = |part: usize| Self { low: low[part].map(C::get), high: high[part].map(C::get) };
+        let [below, at, _] = counts;
+        let with_value = |side: Self, has_value: bool| match has_value {
+            true => side.joined(&part(1)),
+            false => side,
+        };
+        [with_value(part(0), cut.left > below), with_value(part(2), cut.left < below + at)]
+    }
+
+    fn joined(mut self, other: &Self) -> Self {
+        for axis in 0..W {
+            self.low[axis] = self.low[axis].min(other.low[axis]);
+            self.high[axis] = self.high[axis].max(other.high[axis]);
+        }
+        self
+    }
+
     /// Whether all rows have the same codes.
     pub(super) fn is_one_tuple(&self) -> bool {
         self.low == self.high
