@@ -208,11 +208,30 @@ fn watch_for_interrupt() -> Arc<Notify> {
     let notify = Arc::clone(&interrupt);
     tokio::spawn(async move {
         // Without a handler the system's default remains: the program ends at once.
-        if tokio::signal::ctrl_c().await.is_ok() {
+        if asked_to_stop().await.is_ok() {
             notify.notify_one();
-            let _ = tokio::time::timeout(GRACE, tokio::signal::ctrl_c()).await;
+            let _ = tokio::time::timeout(GRACE, asked_to_stop()).await;
             std::process::exit(INTERRUPTED.into());
         }
     });
     interrupt
+}
+
+/// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up.
+#[cfg(unix)]
+async fn asked_to_stop() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted,
+        _ = terminate.recv() => Ok(()),
+        _ = hang_up.recv() => Ok(()),
+    }
+}
+
+/// Waits for Ctrl-C.
+#[cfg(not(unix))]
+async fn asked_to_stop() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
 }

@@ -73,8 +73,9 @@ const PARALLEL_ROWS: usize = 16_384;
 /// Above, the other columns hardly tighten, and counting the column of the cut is enough.
 const TRIAL_ROWS: usize = 512;
 
-/// Tables with more classes are cut, and their rows exchanged, with less care.
+/// Tables with more classes, or with more rows, are cut with less care and exchange no rows.
 const MOST_CLASSES: usize = 50_000;
+const MOST_ROWS: usize = 1_000_000;
 
 /// Cuts the rows into classes and leaves them in class order.
 ///
@@ -134,7 +135,7 @@ struct Context<'a> {
     cut: Cut,
     split: Split,
     global: &'a GlobalShares,
-    /// Whether the table has so many classes that time counts more than the last bit of loss.
+    /// Whether the table is so large that time counts more than the last bit of loss.
     is_large: bool,
 }
 
@@ -146,7 +147,8 @@ impl<'a> Context<'a> {
         global: &'a GlobalShares,
         rows: usize,
     ) -> Self {
-        let is_large = rows / (job.requirement.k as usize).max(1) > MOST_CLASSES;
+        let is_large =
+            rows > MOST_ROWS || rows / (job.requirement.k as usize).max(1) > MOST_CLASSES;
         Self { job, cut, split, global, is_large }
     }
 
