@@ -334,22 +334,29 @@ fn help_shows_examples_and_the_version_is_the_packages() {
     assert_eq!(run(&["--version"]).stdout, format!("anonymize {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+/// Ctrl-C, and what service managers and batch systems send.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_stops_a_statement() {
-    let directory = TempDir::new().unwrap();
-    let child = program(directory.path())
-        .args(["-c", "SELECT sum(value % 7) FROM generate_series(1, 1000000000000)", "SELECT 2"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_secs(2));
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let outcome = Outcome::from(child.wait_with_output().unwrap());
-    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(130), ""));
-    assert!(outcome.stderr.contains("interrupted"), "{}", outcome.stderr);
+fn signals_stop_a_statement() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let directory = TempDir::new().unwrap();
+        let child = program(directory.path())
+            .args([
+                "-c",
+                "SELECT sum(value % 7) FROM generate_series(1, 1000000000000)",
+                "SELECT 2",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let outcome = Outcome::from(child.wait_with_output().unwrap());
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(130), ""), "{signal}");
+        assert!(outcome.stderr.contains("interrupted"), "{signal}: {}", outcome.stderr);
+    }
 }
 
 const TWO_TABLES: &str = "CREATE TABLE census AS SELECT age, zip, occupation FROM sample_census(rows => 400, seed => 1);
