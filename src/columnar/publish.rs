@@ -298,13 +298,19 @@ impl Publisher {
         column: usize,
     ) -> Result<ArrayRef> {
         let code = |at: usize| rows[at].codes[column].get();
-        // What covers a class is found once, from all its rows.
-        let cell_rows = classes.clone().flat_map(|class| {
+        // The rows of every different cell, and the cell of every row: what covers a class is found once.
+        let (mut cell_rows, mut cell_of): (Vec<Range<usize>>, Vec<u32>) = (Vec::new(), Vec::new());
+        for class in classes.clone() {
             let range = self.table.classes.range(class);
-            let covers = self.table.cells.covers(class, column);
-            range.clone().map(move |at| if covers { range.clone() } else { at..at + 1 })
-        });
-        let cell_rows: Vec<Range<usize>> = cell_rows.collect();
+            let first = cell_rows.len() as u32;
+            if self.table.cells.covers(class, column) {
+                cell_of.extend(std::iter::repeat_n(first, range.len()));
+                cell_rows.push(range);
+            } else {
+                cell_of.extend(first..first + range.len() as u32);
+                cell_rows.extend(range.map(|at| at..at + 1));
+            }
+        }
         let codes_of =
             |range: Range<usize>| move |codes: &mut Vec<u32>| codes.extend(range.clone().map(code));
         let closures: Vec<_> = cell_rows.iter().cloned().map(codes_of).collect();
@@ -315,7 +321,9 @@ impl Publisher {
                 .fold((u32::MAX, 0), |(low, high), code| (low.min(code), high.max(code)));
             ClassCells { low, high, codes }
         });
-        self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
+        let domain = &self.table.domains[column];
+        let cells = self.quasi_identifiers[column].publish(domain, cells)?;
+        take(&cells, &UInt32Array::from(cell_of), None).map_err(kernel_failed(&domain.name))
     }
 
     /// Columns that were permuted apart, from the rows of the same classes that they come from.

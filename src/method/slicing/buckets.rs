@@ -29,7 +29,7 @@ pub(super) struct Block<'a> {
     buckets: Vec<Bucket>,
     /// By bucket, the codes of the row it started with.
     centers: Vec<Vec<u32>>,
-    /// By bucket and sensitive value, its rows.
+    /// By bucket, its sensitive values in ascending order with their rows.
     counts: Vec<Vec<(u32, u32)>>,
 }
 
@@ -111,12 +111,11 @@ impl<'a> Block<'a> {
         let center = self.codes.iter().map(|codes| codes[first as usize]).collect();
         let rows = chosen.iter().map(|at| self.positions[*at]).collect();
         let number = (self.block << 32) | self.buckets.len() as u64;
-        self.counts.push(Vec::new());
-        for at in &chosen {
-            let value = self.values[*at];
-            self.count(self.buckets.len(), value);
-            self.free_of[value as usize] -= 1;
-        }
+        let mut values: Vec<u32> = chosen.iter().map(|at| self.values[*at]).collect();
+        values.sort_unstable();
+        let counts = values.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
+        self.counts.push(counts.collect());
+        values.iter().for_each(|value| self.free_of[*value as usize] -= 1);
         self.buckets.push(Bucket { rows, vertex, number });
         self.centers.push(center);
         chosen.sort_unstable_by(|a, b| b.cmp(a));
@@ -142,9 +141,9 @@ impl<'a> Block<'a> {
 
     fn count(&mut self, bucket: usize, value: u32) {
         let counts = &mut self.counts[bucket];
-        match counts.iter_mut().find(|(other, _)| *other == value) {
-            Some((_, rows)) => *rows += 1,
-            None => counts.push((value, 1)),
+        match counts.binary_search_by_key(&value, |(other, _)| *other) {
+            Ok(at) => counts[at].1 += 1,
+            Err(at) => counts.insert(at, (value, 1)),
         }
     }
 
@@ -174,7 +173,7 @@ impl<'a> Block<'a> {
         let mut start = 0;
         while start < order.len() && !pick.is_full() {
             // Only as many as are likely to be looked at are brought into order.
-            let end = (start + 4 * self.least).min(order.len());
+            let end = (start + 4 * pick.wanted).min(order.len());
             if end < order.len() {
                 order[start..].select_nth_unstable(end - start);
             }
@@ -250,8 +249,9 @@ impl<'a> Block<'a> {
     fn nearest_bucket(&self, at: usize) -> Option<usize> {
         let value = self.values[at];
         let takes = |bucket: &usize| {
-            let own = self.counts[*bucket].iter().find(|(other, _)| *other == value);
-            let (rows, own) = (self.buckets[*bucket].rows.len(), own.map_or(0, |(_, rows)| *rows));
+            let counts = &self.counts[*bucket];
+            let own = counts.binary_search_by_key(&value, |(other, _)| *other);
+            let (rows, own) = (self.buckets[*bucket].rows.len(), own.map_or(0, |at| counts[at].1));
             self.allows(own as usize + 1, rows + 1)
         };
         let far = |bucket: &usize| {
@@ -277,8 +277,12 @@ struct Pick<'b> {
     /// How many rows the bucket shall have.
     wanted: usize,
     chosen: Vec<usize>,
+    /// By free row, whether it is chosen.
+    is_chosen: Vec<bool>,
     /// By value, the chosen rows.
-    counts: Vec<(u32, u32)>,
+    counts: Vec<u32>,
+    /// How many values the chosen rows have.
+    different: usize,
     /// The most rows of one value.
     cap: u32,
     /// By value, the rows without which the other free rows could make no sound buckets.
@@ -306,7 +310,9 @@ impl<'b> Pick<'b> {
             Diversity::Distinct => Vec::new(),
         };
         let chosen = Vec::with_capacity(wanted);
-        Some(Self { block, wanted, chosen, counts: Vec::new(), cap, needed })
+        let is_chosen = vec![false; block.positions.len()];
+        let counts = vec![0; free.len()];
+        Some(Self { block, wanted, chosen, is_chosen, counts, different: 0, cap, needed })
     }
 
     fn is_full(&self) -> bool {
@@ -314,15 +320,14 @@ impl<'b> Pick<'b> {
     }
 
     fn of(&self, value: u32) -> u32 {
-        self.counts.iter().find(|(other, _)| *other == value).map_or(0, |(_, rows)| *rows)
+        self.counts[value as usize]
     }
 
     fn take(&mut self, at: usize, value: u32) {
         self.chosen.push(at);
-        match self.counts.iter_mut().find(|(other, _)| *other == value) {
-            Some((_, rows)) => *rows += 1,
-            None => self.counts.push((value, 1)),
-        }
+        self.is_chosen[at] = true;
+        self.counts[value as usize] += 1;
+        self.different += usize::from(self.counts[value as usize] == 1);
     }
 
     fn needs_some(&self) -> bool {
@@ -341,19 +346,20 @@ impl<'b> Pick<'b> {
         if self.block.positions.len() < self.wanted + self.block.least {
             return true;
         }
-        let left = |value: u32| free[value as usize] - self.of(value);
-        let gone = self.counts.iter().filter(|(value, _)| left(*value) == 0).count();
-        let different = free.iter().filter(|rows| **rows > 0).count() - gone;
-        left(value) > 1 || different > self.block.options.l as usize
+        if free[value as usize] - self.of(value) > 1 {
+            return true;
+        }
+        let left = free.iter().zip(&self.counts).filter(|(free, chosen)| free > chosen).count();
+        left > self.block.options.l as usize
     }
 
     /// Takes the row if the bucket can still become sound with it.
     fn offer(&mut self, at: usize, value: u32) {
-        if self.is_full() || self.chosen.contains(&at) {
+        if self.is_full() || self.is_chosen[at] {
             return;
         }
         let own = self.of(value);
-        let missing = (self.block.options.l as usize).saturating_sub(self.counts.len());
+        let missing = (self.block.options.l as usize).saturating_sub(self.different);
         let places = self.wanted - self.chosen.len();
         let fits = match self.block.options.diversity {
             Diversity::Frequency => own < self.cap,
