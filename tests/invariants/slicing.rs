@@ -224,7 +224,7 @@ fn releases_under_one_seed_are_permuted_apart() {
     }
 }
 
-/// Statistics of the Parquet file tell of a row group what its rows tell, and bucket numbers follow nothing.
+/// Buckets are numbered, and leave, in an order that follows nothing.
 #[test]
 fn bucket_numbers_do_not_follow_the_rows() {
     let context = session(vec![vec![batch(&linked())]], 2, 8192);

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Column, Result, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
-use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells};
+use super::grouping::converted;
+use super::plan::{mistake, type_of};
+use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, grouped_type};
 use crate::engine::hierarchies::resolve;
+use crate::engine::options::{Options, find_column};
 use crate::engine::spec::QuasiIdentifier;
 use crate::engine::{execution_error, without_values};
 use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
@@ -23,6 +28,57 @@ pub struct AssociationsSpec {
     pub(super) columns: Vec<QuasiIdentifier>,
     /// What counts as a rule.
     pub(super) limits: RuleLimits,
+}
+
+/// What counts as a rule, if associations are asked for.
+pub(super) fn rule_limits(options: &Options) -> crate::Result<Option<RuleLimits>> {
+    let asked = &options.slicing;
+    if !asked.asks_for_associations() {
+        return Ok(None);
+    }
+    Ok(Some(RuleLimits {
+        min_support: asked.min_support()?,
+        min_confidence: asked.min_confidence()?,
+        max_columns: asked.max_columns()?,
+    }))
+}
+
+/// The compared columns of both tables, row by row.
+pub(super) fn compared_rows(
+    spec: &AssociationsSpec,
+    original: &LogicalPlan,
+    published: &LogicalPlan,
+) -> Result<Vec<LogicalPlan>> {
+    let wrong = mistake("utility_report, the published table");
+    let mut of_original = Vec::new();
+    let mut of_published = Vec::new();
+    for (number, compared) in spec.columns.iter().enumerate() {
+        let name = &compared.column.name;
+        let found = find_column(published.schema(), "quasi_identifiers", name).map_err(&wrong)?;
+        let data_type = type_of(published.schema(), &found)?;
+        let of = type_of(original.schema(), &compared.column)?;
+        let is_mean = !data_type.is_nested()
+            && PublishedForm::of(of, data_type, name)
+                .is_ok_and(|form| form == PublishedForm::Means)
+            && grouped_type(of) != grouped_type(data_type);
+        if data_type.is_nested() || is_mean {
+            return plan_err!(
+                "utility_report: associations are between labels, and column '{name}' is published as \
+                 {data_type}; publish it with ranges => 'label'"
+            );
+        }
+        let key = |column: &Column, data_type: &DataType, prefix: &str| {
+            let plain = grouped_type(data_type);
+            converted(Expr::Column(column.clone()), data_type, plain)
+                .alias(format!("__{prefix}_{number}"))
+        };
+        of_original.push(key(&compared.column, of, "original"));
+        of_published.push(key(&found, data_type, "published"));
+    }
+    let project = |plan: &LogicalPlan, columns: Vec<Expr>| {
+        LogicalPlanBuilder::from(plan.clone()).project(columns)?.build()
+    };
+    Ok(vec![project(original, of_original)?, project(published, of_published)?])
 }
 
 /// Reads both tables, whose columns are those of the report, and compares their rules.

@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
     lit, when,
 };
 
+use super::associations::{compared_rows, rule_limits};
 use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
@@ -23,10 +24,10 @@ use crate::engine::logical::hierarchy_input;
 use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
 use crate::engine::spec::Grading;
 use crate::error::Error;
-use crate::measure::{RuleLimits, Targets};
+use crate::measure::Targets;
 
 /// A mistake in a report's arguments: which function, and in which of its inputs.
-fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusionError {
+pub(super) fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::error::DataFusionError {
     move |error| plan_datafusion_err!("{place}: {error}")
 }
 
@@ -304,57 +305,6 @@ pub(super) fn plan_utility(
     report(Report::Utility(spec), inputs)
 }
 
-/// What counts as a rule, if associations are asked for.
-fn rule_limits(options: &Options) -> crate::Result<Option<RuleLimits>> {
-    let asked = &options.slicing;
-    if !asked.asks_for_associations() {
-        return Ok(None);
-    }
-    Ok(Some(RuleLimits {
-        min_support: asked.min_support()?,
-        min_confidence: asked.min_confidence()?,
-        max_columns: asked.max_columns()?,
-    }))
-}
-
-/// The compared columns of both tables, row by row.
-fn compared_rows(
-    spec: &AssociationsSpec,
-    original: &LogicalPlan,
-    published: &LogicalPlan,
-) -> Result<Vec<LogicalPlan>> {
-    let wrong = mistake("utility_report, the published table");
-    let mut of_original = Vec::new();
-    let mut of_published = Vec::new();
-    for (number, compared) in spec.columns.iter().enumerate() {
-        let name = &compared.column.name;
-        let found = find_column(published.schema(), "quasi_identifiers", name).map_err(&wrong)?;
-        let data_type = type_of(published.schema(), &found)?;
-        let of = type_of(original.schema(), &compared.column)?;
-        let is_mean = !data_type.is_nested()
-            && PublishedForm::of(of, data_type, name)
-                .is_ok_and(|form| form == PublishedForm::Means)
-            && grouped_type(of) != grouped_type(data_type);
-        if data_type.is_nested() || is_mean {
-            return plan_err!(
-                "utility_report: associations are between labels, and column '{name}' is published as \
-                 {data_type}; publish it with ranges => 'label'"
-            );
-        }
-        let key = |column: &Column, data_type: &DataType, prefix: &str| {
-            let plain = grouped_type(data_type);
-            converted(Expr::Column(column.clone()), data_type, plain)
-                .alias(format!("__{prefix}_{number}"))
-        };
-        of_original.push(key(&compared.column, of, "original"));
-        of_published.push(key(&found, data_type, "published"));
-    }
-    let project = |plan: &LogicalPlan, columns: Vec<Expr>| {
-        LogicalPlanBuilder::from(plan.clone()).project(columns)?.build()
-    };
-    Ok(vec![project(original, of_original)?, project(published, of_published)?])
-}
-
 /// `utility_report` over an original and the two tables that were published of it.
 pub(super) fn plan_two_table_utility(
     mut options: Options,
@@ -487,7 +437,7 @@ fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
-fn type_of<'a>(schema: &'a DFSchema, column: &Column) -> Result<&'a DataType> {
+pub(super) fn type_of<'a>(schema: &'a DFSchema, column: &Column) -> Result<&'a DataType> {
     Ok(schema.field_from_column(column)?.data_type())
 }
 
