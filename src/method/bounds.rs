@@ -1,5 +1,6 @@
 //! The box around some rows, and what publishing it loses.
 
+use super::lanes;
 use crate::hierarchy::Axis;
 use crate::model::{Code, Row};
 
@@ -17,9 +18,39 @@ impl<C: Code, const W: usize> Bounds<C, W> {
     }
 
     pub(in crate::method) fn of(rows: &[Row<C, W>]) -> Self {
+        if let Some(bounds) = lanes::bounds(rows) {
+            return bounds;
+        }
         let mut bounds = Self::none();
         rows.iter().for_each(|row| bounds.add(&row.codes));
         bounds
+    }
+
+    /// The bounds of the rows up to one code of an axis and of those from another code on, in one pass
+    /// that moves no row.
+    pub(in crate::method) fn of_sides(
+        rows: &[Row<C, W>],
+        axis: usize,
+        (up_to, from): (C, C),
+    ) -> [Self; 2] {
+        if let Some(sides) = lanes::bounds_of_sides(rows, axis, up_to, from) {
+            return sides;
+        }
+        // Rows on the left side only, on both, on the right only. Chosen by index: at the median a
+        // branch would be mispredicted every other row.
+        let mut parts = [Self::none(); 3];
+        let mut counts = [0usize; 3];
+        for row in rows {
+            let code = row.codes[axis];
+            let part = usize::from(code >= from) + usize::from(code > up_to);
+            counts[part] += 1;
+            parts[part].add(&row.codes);
+        }
+        let [left, both, right] = parts;
+        match counts[1] {
+            0 => [left, right],
+            _ => [left.join(&both), right.join(&both)],
+        }
     }
 
     #[inline]

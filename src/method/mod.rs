@@ -6,6 +6,7 @@ mod bounds;
 pub mod classfly;
 pub mod cluster;
 mod job;
+mod lanes;
 pub mod layered;
 pub mod partition;
 pub mod slicing;

@@ -1,7 +1,8 @@
 //! Moving the rows of a group to the two sides of a cut.
 
 use super::Worker;
-use super::survey::Extent;
+use super::survey::wide_axes;
+use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
 impl Worker<'_> {
@@ -29,8 +30,7 @@ impl Worker<'_> {
     /// Chooses `left` of the rows that are equal on the cut: by the axis on which they differ most,
     /// again and again, so that both sides stay tight; by key where no axis tells them apart.
     fn arrange_equal<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>], left: usize) {
-        let extent = Extent::of(rows);
-        match extent.wide_axes(self.context.job.axes).first() {
+        match wide_axes(&Bounds::of(rows), self.context.job.axes).first() {
             Some(widest) => {
                 let value = self.value_at(rows, widest, left);
                 self.arrange(rows, widest.index, value, left);

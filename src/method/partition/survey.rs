@@ -2,83 +2,33 @@
 
 use super::{Cut, Split, Worker};
 use crate::hierarchy::Axis;
+use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
-/// The smallest and largest code of every quasi-identifier in a group.
-#[derive(Debug)]
-pub(super) struct Extent<const W: usize> {
-    low: [u32; W],
-    high: [u32; W],
+/// Loss of a class of `rows` rows within these bounds, summed over its cells.
+pub(super) fn loss<C: Code, const W: usize>(
+    bounds: &Bounds<C, W>,
+    axes: &[Axis],
+    rows: usize,
+) -> f64 {
+    let axis_loss = |(index, axis): (usize, &Axis)| {
+        axis.loss(bounds.low[index].get(), bounds.high[index].get())
+    };
+    rows as f64 * axes.iter().enumerate().map(axis_loss).sum::<f64>()
 }
 
-impl<const W: usize> Extent<W> {
-    /// One pass over the rows; the inner loop has a fixed length and becomes vector minima.
-    pub(super) fn of<C: Code>(rows: &[Row<C, W>]) -> Self {
-        let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
-        for row in rows {
-            for axis in 0..W {
-                low[axis] = low[axis].min(row.codes[axis]);
-                high[axis] = high[axis].max(row.codes[axis]);
-            }
-        }
-        Self { low: low.map(C::get), high: high.map(C::get) }
-    }
-
-    /// The extents of both sides of a cut, in one pass that moves no row.
-    pub(super) fn of_halves<C: Code>(rows: &[Row<C, W>], cut: &CutPoint) -> [Self; 2] {
-        // Rows below the value of the cut, at it and above it.
-        let (mut low, mut high) = ([[C::MAX; W]; 3], [[C::default(); W]; 3]);
-        let mut counts = [0usize; 3];
-        for row in rows {
-            let code = row.codes[cut.axis].get();
-            let part = usize::from(code >= cut.value) + usize::from(code > cut.value);
-            counts[part] += 1;
-            let (low, high) = (&mut low[part], &mut high[part]);
-            for axis in 0..W {
-                low[axis] = low[axis].min(row.codes[axis]);
-                high[axis] = high[axis].max(row.codes[axis]);
-            }
-        }
-        let part = |part: usize| Self { low: low[part].map(C::get), high: high[part].map(C::get) };
-        let [below, at, _] = counts;
-        let with_value = |side: Self, has_value: bool| match has_value {
-            true => side.joined(&part(1)),
-            false => side,
-        };
-        [with_value(part(0), cut.left > below), with_value(part(2), cut.left < below + at)]
-    }
-
-    fn joined(mut self, other: &Self) -> Self {
-        for axis in 0..W {
-            self.low[axis] = self.low[axis].min(other.low[axis]);
-            self.high[axis] = self.high[axis].max(other.high[axis]);
-        }
-        self
-    }
-
-    /// Whether all rows have the same codes.
-    pub(super) fn is_one_tuple(&self) -> bool {
-        self.low == self.high
-    }
-
-    /// Loss of a class of `rows` rows with this extent, summed over its cells.
-    pub(super) fn loss(&self, axes: &[Axis], rows: usize) -> f64 {
-        let axis_loss =
-            |(index, axis): (usize, &Axis)| axis.loss(self.low[index], self.high[index]);
-        rows as f64 * axes.iter().enumerate().map(axis_loss).sum::<f64>()
-    }
-
-    /// The axes on which the group has more than one value, the widest first, equally wide ones as
-    /// declared.
-    pub(super) fn wide_axes(&self, axes: &[Axis]) -> Vec<WideAxis> {
-        let wide = |(index, axis): (usize, &Axis)| {
-            let (low, high) = (self.low[index], self.high[index]);
-            (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
-        };
-        let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
-        wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
-        wide
-    }
+/// The axes on which a group has more than one value, the widest first, equally wide ones as declared.
+pub(super) fn wide_axes<C: Code, const W: usize>(
+    bounds: &Bounds<C, W>,
+    axes: &[Axis],
+) -> Vec<WideAxis> {
+    let wide = |(index, axis): (usize, &Axis)| {
+        let (low, high) = (bounds.low[index].get(), bounds.high[index].get());
+        (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
+    };
+    let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
+    wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+    wide
 }
 
 /// An axis on which a group has more than one value.
@@ -98,6 +48,8 @@ pub(super) struct CutPoint {
     pub(super) value: u32,
     /// How many rows go left.
     pub(super) left: usize,
+    /// The largest code on the left side and the smallest on the right.
+    pub(super) ends: (u32, u32),
     /// How much less the two halves lose than the group, up to a constant: larger is better.
     pub(super) gain: f64,
 }
@@ -205,7 +157,8 @@ impl Worker<'_> {
         let halves = left as f64 * loss(axis.low, left_high)
             + (rows - left) as f64 * loss(right_low, axis.high);
         let gain = rows as f64 * axis.loss - halves;
-        self.candidates.push(CutPoint { axis: axis.index, value, left, gain });
+        let ends = (left_high, right_low);
+        self.candidates.push(CutPoint { axis: axis.index, value, left, ends, gain });
     }
 
     /// The value of an axis at which `target` rows are reached.
