@@ -230,6 +230,37 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_the_same_for_every_shape_of_rows() {
+        let next = |at: u32| at.wrapping_mul(2_654_435_761) >> 9;
+        let codes = |at: u32| -> [u32; 8] {
+            std::array::from_fn(|axis| next(8 * at + axis as u32) % [256, 2, 99, 5][axis % 4])
+        };
+        for rows in [1u32, 2, 3, 16, 97] {
+            let wide: Vec<Row<u32, 8>> = (0..rows).map(|id| Row { codes: codes(id), id }).collect();
+            let narrow: Vec<Row<u8, 8>> =
+                (0..rows).map(|id| Row { codes: codes(id).map(|code| code as u8), id }).collect();
+            let same = |narrow: &Bounds<u8, 8>, wide: &Bounds<u32, 8>| {
+                assert_eq!(narrow.low.map(u32::from), wide.low.map(|code| code.min(255)));
+                assert_eq!(narrow.high.map(u32::from), wide.high);
+            };
+            same(&Bounds::of(&narrow), &Bounds::of(&wide));
+            for axis in 0..8 {
+                let middle = wide[rows as usize / 2].codes[axis];
+                for from in [middle, middle + 1] {
+                    let ends = (middle as u8, u8::try_from(from).unwrap_or(u8::MAX));
+                    if u32::from(ends.1) != from {
+                        continue;
+                    }
+                    let narrow = Bounds::of_sides(&narrow, axis, ends);
+                    let wide = Bounds::of_sides(&wide, axis, (middle, from));
+                    narrow.iter().zip(&wide).for_each(|(narrow, wide)| same(narrow, wide));
+                }
+            }
+        }
+        assert!(lanes::bounds(&[Row { codes: [1u16; 8], id: 0 }]).is_none());
+    }
+
+    #[test]
     fn rows_are_sorted_by_the_axis_and_then_by_the_widest() {
         let row = |codes: [u32; 3], id| Row { codes, id };
         let mut rows = [

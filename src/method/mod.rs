@@ -1,5 +1,6 @@
 //! The methods: plain functions from coded rows to classes, or to what is published of every row.
 
+pub mod alike;
 pub mod alpha_k;
 mod blocks;
 mod bounds;

@@ -16,14 +16,14 @@ impl Worker<'_> {
         left: usize,
     ) {
         let value = C::from_u32(value);
-        let up_to = bring_forward(rows, |row| row.codes[axis] <= value);
-        if up_to == left {
+        let below = bring_forward(rows, |row| row.codes[axis] < value);
+        if below == left {
             return;
         }
-        let rows = &mut rows[..up_to];
-        let below = bring_forward(rows, |row| row.codes[axis] < value);
-        if below < left {
-            self.arrange_equal(&mut rows[below..], left - below);
+        let rows = &mut rows[below..];
+        let equal = bring_forward(rows, |row| row.codes[axis] == value);
+        if below + equal > left {
+            self.arrange_equal(&mut rows[..equal], left - below);
         }
     }
 

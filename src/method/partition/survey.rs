@@ -1,5 +1,7 @@
 //! Where a group could be cut, and what each cut would lose.
 
+use std::ops::Range;
+
 use super::{Cut, Split, Worker};
 use crate::hierarchy::Axis;
 use crate::method::bounds::Bounds;
@@ -70,6 +72,9 @@ struct Position {
 /// Counting is worth it while the values of a group are not spread thinner than this.
 const CODES_PER_ROW: usize = 8;
 
+/// Values of a byte.
+const BYTES: usize = 1 << u8::BITS;
+
 impl Worker<'_> {
     /// Fills `candidates` with the cuts on these axes, the best first.
     pub(super) fn survey<C: Code, const W: usize>(
@@ -106,14 +111,16 @@ impl Worker<'_> {
         rows: &[Row<C, W>],
         axes: &[&WideAxis],
     ) -> Vec<usize> {
+        if size_of::<C>() == 1 && 2 * axes.len() > W {
+            return self.count_bytes(rows, axes);
+        }
         let mut starts = Vec::with_capacity(axes.len());
         let mut total = 0;
         for axis in axes {
             starts.push(total);
             total += (axis.high - axis.low) as usize + 1;
         }
-        self.counts.clear();
-        self.counts.resize(total, 0);
+        self.clear_counts(0..total);
         // Counter of a code = base + code; the base may wrap below 0.
         let bases: Vec<(usize, usize)> = axes
             .iter()
@@ -126,6 +133,37 @@ impl Worker<'_> {
             }
         }
         starts
+    }
+
+    /// The same for codes of one byte: every column has counters for all bytes, so that no index is
+    /// looked up or checked. Those of other columns hold anything.
+    fn count_bytes<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        axes: &[&WideAxis],
+    ) -> Vec<usize> {
+        self.clear_counts(W * BYTES..W * BYTES);
+        for axis in axes {
+            let start = axis.index * BYTES;
+            self.clear_counts(start + axis.low as usize..start + axis.high as usize + 1);
+        }
+        if let [counts, ..] = self.counts.as_chunks_mut::<BYTES>().0.as_chunks_mut::<W>().0 {
+            for row in rows {
+                for axis in 0..W {
+                    let counter = &mut counts[axis][row.codes[axis].get() as usize % BYTES];
+                    *counter = counter.wrapping_add(1);
+                }
+            }
+        }
+        axes.iter().map(|axis| axis.index * BYTES + axis.low as usize).collect()
+    }
+
+    /// Makes sure that there are counters up to the end of a range, and that those in it are 0.
+    fn clear_counts(&mut self, range: Range<usize>) {
+        if self.counts.len() < range.end {
+            self.counts.resize(range.end, 0);
+        }
+        self.counts[range].fill(0);
     }
 
     fn add_candidates(&mut self, axis: &WideAxis, at: Position, rows: usize) {
@@ -168,9 +206,16 @@ impl Worker<'_> {
         axis: &WideAxis,
         target: usize,
     ) -> u32 {
-        self.values.clear();
-        self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
-        *self.values.select_nth_unstable(target - 1).1
+        let codes = rows.iter().map(|row| row.codes[axis.index].get());
+        let width = (axis.high - axis.low) as usize + 1;
+        if width > rows.len() {
+            self.values.clear();
+            self.values.extend(codes);
+            return *self.values.select_nth_unstable(target - 1).1;
+        }
+        self.clear_counts(0..width);
+        codes.for_each(|code| self.counts[(code - axis.low) as usize] += 1);
+        position_by_counts(&self.counts[..width], axis.low, target).value
     }
 }
 
