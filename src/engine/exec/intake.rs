@@ -137,7 +137,7 @@ impl Intake {
             held: (0..partitions).map(|_| AtomicUsize::new(0)).collect(),
             memory: Mutex::new(memory),
             spills,
-            payload_schema: Arc::new(layout.schema.project(&layout.payload)?),
+            payload_schema: Arc::new(layout.waiting_payload()),
             encode_time,
         })
     }
