@@ -65,18 +65,19 @@ impl Former<'_> {
             | Approach::FullDomain => 0,
             _ => alike::work_bytes(axes.clone(), rows, rows / k),
         };
+        // Cutting counts the values of every column, on every thread.
+        let counted: usize = axes.clone().map(|axis| axis.codes as usize).sum();
+        let counters = threads * size_of::<u32>() * counted.min(rows.saturating_mul(8));
         check
             + alike
+            + counters
             + match self.spec.method.approach() {
                 Approach::Partition(_) | Approach::Specialize => 0,
                 Approach::Cluster(clustering) => {
                     let blocks = threads.saturating_mul(self.block_rows(clustering));
                     cluster::block_bytes(axes.map(|axis| axis.codes), blocks.min(rows))
                 }
-                Approach::Layer => {
-                    let in_work = threads.saturating_mul(layered::BLOCK_ROWS).min(rows);
-                    layered::block_bytes(row_bytes, in_work)
-                }
+                Approach::Layer => layered::work_bytes(row_bytes, rows, k, threads),
                 // The class of every row, its place among the classes and the keys of rows that mix;
                 // rows go to their classes through a second table.
                 Approach::TwoTables => rows * (24 + row_bytes),

@@ -162,7 +162,7 @@ impl Room {
         }
         self.note_peak();
         let payload_schema = Arc::clone(self.shelf.payload_schema());
-        let payload = match self.shelf.take_payload()? {
+        let payload = match self.shelf.take_payload(shape.threads)? {
             TakenPayload::Held(held) => Waiting::Held(Arc::new(held)),
             TakenPayload::Spilled(files) => {
                 let unit_rows = self.unit_rows(shape, concurrency);

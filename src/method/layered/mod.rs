@@ -113,11 +113,12 @@ pub fn layered(rows: &mut RowTable, job: &Job, options: &Options) -> Result<Laye
     with_rows!(rows, rows => layered_rows(rows, job, options, BLOCK_ROWS))
 }
 
-/// Bytes that the method takes beside the rows, roughly, with blocks of `rows` rows in work at once.
-pub fn block_bytes(row_bytes: usize, rows: usize) -> usize {
+/// Bytes that the method takes beside the rows, roughly, on as many threads.
+pub fn work_bytes(row_bytes: usize, rows: usize, k: usize, threads: usize) -> usize {
+    let in_work = rows.min(threads.saturating_mul(BLOCK_ROWS.max(blocks::least(k))));
     // The rows in classes, once more while some change hands and in plain cuts beside the layers; tuples,
     // counters and codes.
-    rows * (4 * row_bytes + 96)
+    in_work * (4 * row_bytes + 96)
 }
 
 /// What all threads share.
