@@ -115,6 +115,8 @@ pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<SessionCont
 pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
     let mut config = host.copied_config();
     let options = config.options_mut();
+    // Hosts that bring their own catalogs switch it off.
+    options.catalog.create_default_catalog_and_schema = true;
     // One file after the other, in the order of the classes: fewer and better compressed ones.
     options.execution.minimum_parallel_output_files =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1)

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod local;
+mod mistakes;
+mod remote;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
