@@ -16,6 +16,7 @@
 //! | [`manifest`] | what a release says of itself |
 //! | `run` | the steps in their order, and what happens when one fails |
 //! | `current` | reading the current release |
+//! | [`report`] | a page about a release, for people |
 
 mod checksum;
 mod current;
@@ -24,6 +25,7 @@ pub mod job;
 pub mod manifest;
 mod place;
 mod progress;
+pub mod report;
 mod run;
 mod session;
 mod sql;

@@ -127,7 +127,8 @@ fn check_columns(job: &Job, written: &[Written], unmet: &mut Vec<String>) {
     }
 }
 
-async fn report(
+/// The measures that a report tells.
+pub(crate) async fn report(
     context: &SessionContext,
     query: &str,
     observer: &dyn Observer,

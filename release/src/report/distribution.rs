@@ -1,0 +1,460 @@
+//! The values of a column before and after, so that nobody can be counted.
+//!
+//! - A value that fewer records have than the threshold is pooled with others, until the pool has enough
+//!   records of its own: otherwise the total minus the rest would tell it.
+//! - Numbers are counted in ranges; the outer ones are open, because the smallest and the largest value
+//!   are those of somebody.
+//! - Counts are rounded to multiples of the threshold, so that neither the difference of two of them nor
+//!   what is missing to the total counts fewer records.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+
+use super::facts::pairs;
+use crate::error::Result;
+use crate::sql::{ORIGINAL, identifier};
+
+/// The most values of a chart.
+const BARS: usize = 12;
+/// The most values that are looked at.
+const LISTED: usize = 500;
+
+/// A column before and after.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Distribution {
+    pub(super) bars: Vec<Bar>,
+    /// Whether the bars are ranges in order.
+    pub(super) is_ordered: bool,
+}
+
+/// A value, or several, with about how many records have it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bar {
+    pub(super) label: String,
+    pub(super) before: f64,
+    pub(super) after: f64,
+}
+
+impl Bar {
+    fn new(label: impl Into<String>, before: f64, after: f64) -> Self {
+        Self { label: label.into(), before, after }
+    }
+}
+
+const OTHER: &str = "other values";
+const HIDDEN: &str = "no value (*)";
+const MISSING: &str = "missing";
+
+/// A published cell as text: bounds as `[20-39]`.
+pub(super) fn shown_text(quoted: &str, published: &DataType) -> String {
+    match published {
+        DataType::Struct(_) => {
+            let part = |name: &str| format!("arrow_cast({quoted}['{name}'], 'Utf8')");
+            let (lower, upper) = (part("lower"), part("upper"));
+            format!(
+                "CASE WHEN {lower} = {upper} THEN {lower} ELSE '[' || {lower} || '-' || {upper} || ']' END"
+            )
+        }
+        _ => format!("arrow_cast({quoted}, 'Utf8')"),
+    }
+}
+
+/// Counts the values of a column in both tables.
+pub(super) async fn distribution(
+    context: &SessionContext,
+    table: &str,
+    column: &str,
+    (original, published): (&DataType, &DataType),
+    threshold: u64,
+) -> Result<Option<Distribution>> {
+    let quoted = identifier(column);
+    let labels = shown_text(&quoted, published);
+    let found = match Axis::of(original) {
+        Some(axis) => ranges(context, (table, &labels), &quoted, (axis, threshold)).await?,
+        None => Some(values(context, (table, &labels), &quoted, threshold).await?),
+    };
+    Ok(found.map(|mut found| {
+        let unit = threshold as f64;
+        for bar in &mut found.bars {
+            bar.before = (bar.before / unit).round() * unit;
+            bar.after = (bar.after / unit).round() * unit;
+        }
+        found.bars.retain(|bar| bar.before + bar.after > 0.0);
+        found
+    }))
+}
+
+async fn values(
+    context: &SessionContext,
+    (table, labels): (&str, &str),
+    quoted: &str,
+    threshold: u64,
+) -> Result<Distribution> {
+    let counted = |text: &str, table: &str| {
+        format!(
+            "SELECT {text} AS label, count(*) FROM {} GROUP BY 1 ORDER BY 2 DESC, 1",
+            identifier(table)
+        )
+    };
+    let before =
+        pairs(context, &counted(&format!("arrow_cast({quoted}, 'Utf8')"), ORIGINAL)).await?;
+    let after = pairs(context, &counted(labels, table)).await?;
+    Ok(Distribution { bars: pooled(&before, &after, threshold), is_ordered: false })
+}
+
+type Counted = (Option<String>, u64);
+
+/// The values that may be shown, the most frequent first, and the rest as one.
+fn pooled(before: &[Counted], after: &[Counted], threshold: u64) -> Vec<Bar> {
+    let enough = |rows: f64| rows == 0.0 || rows >= threshold as f64;
+    let mut bars: Vec<Bar> = Vec::new();
+    let (mut other_before, mut other_after) = (0.0, 0.0);
+    let find = |list: &[Counted], label: &Option<String>| {
+        list.iter().find(|(other, _)| other == label).map_or(0.0, |(_, rows)| *rows as f64)
+    };
+    let listed = |list: &[Counted]| {
+        list.iter().take(LISTED).map(|(label, _)| label.clone()).collect::<Vec<_>>()
+    };
+    let mut labels = listed(before);
+    labels.extend(listed(after));
+    labels.sort_unstable();
+    labels.dedup();
+    for label in &labels {
+        let shown = match label.as_deref() {
+            None => MISSING,
+            Some("*") => HIDDEN,
+            Some(text) => text,
+        };
+        bars.push(Bar::new(shown, find(before, label), find(after, label)));
+    }
+    let total = |list: &[Counted]| list.iter().map(|(_, rows)| *rows as f64).sum::<f64>();
+    other_before += total(before) - bars.iter().map(|bar| bar.before).sum::<f64>();
+    other_after += total(after) - bars.iter().map(|bar| bar.after).sum::<f64>();
+    let mut pool = |bar: &Bar| {
+        other_before += bar.before;
+        other_after += bar.after;
+    };
+    bars.retain(|bar| {
+        let shows = enough(bar.before) && enough(bar.after);
+        if !shows {
+            pool(bar);
+        }
+        shows
+    });
+    bars.sort_by(|one, other| {
+        weight(other).total_cmp(&weight(one)).then(one.label.cmp(&other.label))
+    });
+    bars.drain(BARS.min(bars.len())..).for_each(|bar| pool(&bar));
+    // What is pooled must itself be enough, or the total minus the rest would tell it.
+    while !(enough(other_before) && enough(other_after)) {
+        let Some(bar) = bars.pop() else { break };
+        other_before += bar.before;
+        other_after += bar.after;
+    }
+    if other_before + other_after > 0.0 {
+        bars.push(Bar::new(OTHER, other_before, other_after));
+    }
+    bars
+}
+
+fn weight(bar: &Bar) -> f64 {
+    bar.before.max(bar.after)
+}
+
+/// What the numbers of a column are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    Whole,
+    Real,
+    Year,
+}
+
+impl Axis {
+    fn of(data_type: &DataType) -> Option<Self> {
+        match data_type {
+            DataType::Dictionary(_, values) => Self::of(values),
+            DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, _) => Some(Self::Year),
+            other if other.is_integer() => Some(Self::Whole),
+            other if other.is_numeric() => Some(Self::Real),
+            _ => None,
+        }
+    }
+
+    /// The number of a cell, in SQL.
+    fn number(self, quoted: &str) -> String {
+        match self {
+            Self::Year => format!("arrow_cast(date_part('year', {quoted}), 'Float64')"),
+            _ => format!("arrow_cast({quoted}, 'Float64')"),
+        }
+    }
+
+    /// The numbers that a published label stands for, both included.
+    fn read(self, label: &str) -> Option<(f64, f64)> {
+        if self == Self::Year {
+            let years = label.split(|character: char| !character.is_ascii_digit());
+            let mut years =
+                years.filter(|digits| digits.len() == 4).filter_map(|digits| digits.parse().ok());
+            let first = years.next()?;
+            return Some((first, years.next_back().unwrap_or(first)));
+        }
+        if let Ok(number) = label.parse::<f64>() {
+            return number.is_finite().then_some((number, number));
+        }
+        let inner = label.strip_prefix('[')?.strip_suffix(']')?;
+        let parted = |at: usize| {
+            let (low, high) = (inner.get(..at)?, inner.get(at + 1..)?);
+            Some((low.trim().parse().ok()?, high.trim().parse().ok()?))
+        };
+        let mut dashes = inner.match_indices('-').map(|(at, _)| at).filter(|at| *at > 0);
+        dashes.find_map(parted).filter(|(low, high): &(f64, f64)| low <= high)
+    }
+
+    /// Where a value ends: a whole number fills the space up to the next one.
+    fn end(self, high: f64) -> f64 {
+        if self == Self::Real { high } else { high + 1.0 }
+    }
+}
+
+/// Ranges of one width, the first and the last of them open.
+#[derive(Debug, Clone, PartialEq)]
+struct Grid {
+    axis: Axis,
+    first: f64,
+    step: f64,
+    count: usize,
+}
+
+impl Grid {
+    /// About ten ranges with round ends over most of the values.
+    fn new(axis: Axis, low: f64, high: f64) -> Self {
+        let wanted = ((high - low) / (BARS - 2) as f64).max(f64::MIN_POSITIVE);
+        let magnitude = 10f64.powf(wanted.log10().floor());
+        let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * magnitude);
+        let step = steps.into_iter().find(|step| *step >= wanted).unwrap_or(magnitude);
+        let step = if axis == Axis::Real { step } else { step.max(1.0) };
+        let first = (low / step).floor() * step;
+        let count = (((high - first) / step).floor() as usize + 1).clamp(1, BARS);
+        Self { axis, first, step, count }
+    }
+
+    fn bin(&self, number: f64) -> usize {
+        let at = ((number - self.first) / self.step).floor();
+        if at <= 0.0 { 0 } else { (at as usize).min(self.count - 1) }
+    }
+
+    fn edge(&self, bin: usize) -> f64 {
+        self.first + bin as f64 * self.step
+    }
+
+    /// Adds records evenly over the ranges that their label covers.
+    fn spread(&self, bins: &mut [f64], (low, high): (f64, f64), rows: f64) {
+        let end = self.axis.end(high);
+        let (from, to) = (self.bin(low), self.bin(if end > high { end - 0.5 } else { high }));
+        if from == to || end <= low {
+            bins[from] += rows;
+            return;
+        }
+        for (bin, records) in bins.iter_mut().enumerate().take(to + 1).skip(from) {
+            let begin = if bin == from { low } else { self.edge(bin) };
+            let stop = if bin == to { end } else { self.edge(bin + 1) };
+            *records += rows * (stop - begin) / (end - low);
+        }
+    }
+
+    fn label(&self, from: usize, to: usize) -> String {
+        let (low, end) = (self.edge(from), self.edge(to + 1));
+        let number = |value: f64| {
+            let digits = (-self.step.log10().floor()).clamp(0.0, 12.0) as usize;
+            format!("{value:.digits$}")
+        };
+        match (from == 0, to + 1 == self.count) {
+            (true, true) => "all values".to_owned(),
+            (true, false) => format!("under {}", number(end)),
+            (false, true) => format!("{} and over", number(low)),
+            (false, false) if self.axis == Axis::Real => {
+                format!("{} to under {}", number(low), number(end))
+            }
+            (false, false) if end - 1.0 <= low => number(low),
+            (false, false) => format!("{} to {}", number(low), number(end - 1.0)),
+        }
+    }
+}
+
+async fn ranges(
+    context: &SessionContext,
+    (table, labels): (&str, &str),
+    quoted: &str,
+    (axis, threshold): (Axis, u64),
+) -> Result<Option<Distribution>> {
+    let Some((low, high)) = middle(context, &axis.number(quoted)).await? else { return Ok(None) };
+    let grid = Grid::new(axis, low, high);
+    let mut before = Histogram::new(&grid);
+    let number = axis.number(quoted);
+    let (first, step, last) = (grid.first, grid.step, grid.count - 1);
+    let bins = format!(
+        "SELECT arrow_cast(arrow_cast(least(greatest(floor(({number} - {first:?}) / {step:?}), 0.0), {last}.0), 'Int64'), 'Utf8'), \
+         count(*) FROM {} GROUP BY 1",
+        identifier(ORIGINAL)
+    );
+    for (bin, rows) in pairs(context, &bins).await? {
+        match bin.and_then(|bin| bin.parse::<usize>().ok()) {
+            Some(bin) => before.bins[bin.min(last)] += rows as f64,
+            None => before.missing += rows as f64,
+        }
+    }
+    let mut after = Histogram::new(&grid);
+    let query = format!("SELECT {labels} AS label, count(*) FROM {} GROUP BY 1", identifier(table));
+    for (label, rows) in pairs(context, &query).await? {
+        match label.as_deref() {
+            None => after.missing += rows as f64,
+            Some(text) => match axis.read(text) {
+                Some(range) => grid.spread(&mut after.bins, range, rows as f64),
+                None => after.hidden += rows as f64,
+            },
+        }
+    }
+    Ok(Some(Distribution { bars: merged(&grid, &before, &after, threshold), is_ordered: true }))
+}
+
+/// Numbers between which most values are.
+async fn middle(context: &SessionContext, number: &str) -> Result<Option<(f64, f64)>> {
+    let query = format!(
+        "SELECT concat_ws(' ', min(x), max(x), avg(x), stddev_pop(x)), count(x) FROM (SELECT {number} AS x FROM {})",
+        identifier(ORIGINAL)
+    );
+    let found = pairs(context, &query).await?;
+    let texts = found.first().and_then(|(text, _)| text.clone()).unwrap_or_default();
+    let numbers: Vec<f64> = texts.split(' ').filter_map(|text| text.parse().ok()).collect();
+    let [min, max, mean, deviation] = numbers.as_slice() else { return Ok(None) };
+    if !numbers.iter().all(|number| number.is_finite()) {
+        return Ok(None);
+    }
+    Ok(Some(((mean - 2.0 * deviation).max(*min), (mean + 2.0 * deviation).min(*max))))
+}
+
+#[derive(Debug, Clone)]
+struct Histogram {
+    bins: Vec<f64>,
+    missing: f64,
+    hidden: f64,
+}
+
+impl Histogram {
+    fn new(grid: &Grid) -> Self {
+        Self { bins: vec![0.0; grid.count], missing: 0.0, hidden: 0.0 }
+    }
+}
+
+/// Neighbouring ranges together until each has enough records.
+fn merged(grid: &Grid, before: &Histogram, after: &Histogram, threshold: u64) -> Vec<Bar> {
+    let threshold = threshold as f64;
+    let mut groups: Vec<(usize, usize, f64, f64)> = Vec::new();
+    for bin in 0..grid.count {
+        let (b, a) = (before.bins[bin], after.bins[bin]);
+        match groups.last_mut() {
+            Some((_, to, sum, spread)) if *sum < threshold => {
+                *to = bin;
+                *sum += b;
+                *spread += a;
+            }
+            _ => groups.push((bin, bin, b, a)),
+        }
+    }
+    if groups.len() > 1
+        && groups.last().is_some_and(|(_, _, sum, _)| *sum < threshold)
+        && let (Some((_, to, b, a)), Some(last)) = (groups.pop(), groups.last_mut())
+    {
+        *last = (last.0, to, last.2 + b, last.3 + a);
+    }
+    let mut bars: Vec<Bar> =
+        groups.into_iter().map(|(from, to, b, a)| Bar::new(grid.label(from, to), b, a)).collect();
+    let mut rest = Bar::new(OTHER, 0.0, 0.0);
+    for (label, b, a) in
+        [(MISSING, before.missing, after.missing), (HIDDEN, before.hidden, after.hidden)]
+    {
+        let enough = |rows: f64| rows == 0.0 || rows >= threshold;
+        if enough(b) && enough(a) {
+            bars.extend((b + a > 0.0).then(|| Bar::new(label, b, a)));
+        } else {
+            rest.before += b;
+            rest.after += a;
+        }
+    }
+    // Few missing cells, rounded like everything else: most often nothing.
+    bars.extend((rest.before + rest.after > 0.0).then_some(rest));
+    bars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(list: &[(&str, u64)]) -> Vec<Counted> {
+        list.iter().map(|(label, rows)| (Some((*label).to_owned()), *rows)).collect()
+    }
+
+    #[test]
+    fn a_rare_value_is_not_told_by_what_is_missing_to_the_total() {
+        let before = counted(&[("a", 500), ("b", 40), ("rare", 3)]);
+        let after = counted(&[("a", 500), ("b", 43)]);
+        let bars = pooled(&before, &after, 10);
+        assert_eq!(bars, [Bar::new("a", 500.0, 500.0), Bar::new(OTHER, 43.0, 43.0)]);
+    }
+
+    #[test]
+    fn no_shown_value_has_fewer_records_than_the_threshold() {
+        let names: Vec<String> = (0..60).map(|number| format!("v{number}")).collect();
+        let list: Vec<(&str, u64)> =
+            names.iter().enumerate().map(|(number, name)| (name.as_str(), number as u64)).collect();
+        let bars = pooled(&counted(&list), &counted(&[("*", 1770)]), 20);
+        assert!(bars.len() <= BARS + 1);
+        assert!(bars.iter().all(|bar| bar.before == 0.0 || bar.before >= 20.0), "{bars:?}");
+        assert_eq!(bars.iter().map(|bar| bar.before).sum::<f64>(), 1770.0);
+        assert_eq!(bars.iter().map(|bar| bar.after).sum::<f64>(), 1770.0);
+    }
+
+    #[test]
+    fn published_ranges_are_read_in_all_their_forms() {
+        let cases = [
+            (Axis::Whole, "23", Some((23.0, 23.0))),
+            (Axis::Whole, "[20-39]", Some((20.0, 39.0))),
+            (Axis::Whole, "[-20--5]", Some((-20.0, -5.0))),
+            (Axis::Real, "[0.5-1.25]", Some((0.5, 1.25))),
+            (Axis::Whole, "*", None),
+            (Axis::Whole, "{1, 2}", None),
+            (Axis::Year, "1987-08", Some((1987.0, 1987.0))),
+            (Axis::Year, "[1980-1989]", Some((1980.0, 1989.0))),
+            (Axis::Year, "[1980-01-31-1981-12-01]", Some((1980.0, 1981.0))),
+        ];
+        for (axis, label, range) in cases {
+            assert_eq!(axis.read(label), range, "{label}");
+        }
+    }
+
+    #[test]
+    fn spread_records_are_conserved() {
+        let grid = Grid::new(Axis::Whole, 18.0, 70.0);
+        let mut bins = vec![0.0; grid.count];
+        for range in [(20.0, 39.0), (1.0, 200.0), (33.0, 33.0), (69.0, 70.0), (-5.0, -1.0)] {
+            grid.spread(&mut bins, range, 30.0);
+        }
+        assert!((bins.iter().sum::<f64>() - 150.0).abs() < 1e-9, "{bins:?}");
+        assert!(bins.iter().all(|rows| *rows >= 0.0), "{bins:?}");
+    }
+
+    #[test]
+    fn the_outer_ranges_are_open_and_sparse_ones_are_merged() {
+        let grid = Grid::new(Axis::Whole, 20.0, 69.0);
+        let mut before = Histogram::new(&grid);
+        before
+            .bins
+            .iter_mut()
+            .enumerate()
+            .for_each(|(bin, rows)| *rows = if bin < 4 { 50.0 } else { 2.0 });
+        let after = before.clone();
+        let bars = merged(&grid, &before, &after, 10);
+        assert!(bars[0].label.starts_with("under"), "{bars:?}");
+        assert!(bars.last().is_some_and(|bar| bar.label.ends_with("and over")), "{bars:?}");
+        assert!(bars.iter().all(|bar| bar.before >= 10.0), "{bars:?}");
+    }
+}
