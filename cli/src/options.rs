@@ -112,7 +112,7 @@ pub enum Task {
     ///
     /// The page is one file that needs nothing else. It shows no value that fewer than --threshold records
     /// have (docs/report.md).
-    Report(ReportArguments),
+    Report(Box<ReportArguments>),
 }
 
 /// The job and how it is run.

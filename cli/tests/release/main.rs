@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod jobs;
+mod page;
 mod s3;
 
 use std::path::Path;

@@ -57,6 +57,8 @@ pub(super) struct Line {
     pub(super) values: Vec<f64>,
     /// What the table says instead of the bare numbers.
     pub(super) shown: Vec<String>,
+    /// One more cell of the table.
+    pub(super) note: Option<String>,
 }
 
 /// A chart with everything that a reader who does not see it needs.
@@ -68,6 +70,8 @@ pub(super) struct Chart<'a> {
     pub(super) description: &'a str,
     /// What the labels are.
     pub(super) heading: &'a str,
+    /// What the notes of the lines are.
+    pub(super) note_heading: Option<&'a str>,
     pub(super) series: Vec<Series>,
     pub(super) lines: Vec<Line>,
     /// Series one after the other in one bar, instead of one below the other.
@@ -77,12 +81,12 @@ pub(super) struct Chart<'a> {
 }
 
 const WIDTH: f64 = 720.0;
-const LABELS: f64 = 190.0;
-const VALUES: f64 = 110.0;
+const LABELS: f64 = 205.0;
+const VALUES: f64 = 95.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 12.0;
 /// The most characters of a label that fit beside the bars.
-const LABEL_CHARACTERS: usize = 26;
+const LABEL_CHARACTERS: usize = 25;
 
 impl Chart<'_> {
     /// The figure: drawing, legend, sentence and table.
@@ -187,11 +191,17 @@ impl Chart<'_> {
         for series in &self.series {
             let _ = write!(html, "<th scope=\"col\" class=\"number\">{}</th>", series.name);
         }
+        if let Some(heading) = self.note_heading {
+            let _ = write!(html, "<th scope=\"col\" class=\"number\">{}</th>", escape(heading));
+        }
         html.push_str("</tr></thead><tbody>\n");
         for line in &self.lines {
             let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(&line.label));
             for shown in &line.shown {
                 let _ = write!(html, "<td class=\"number\">{}</td>", escape(shown));
+            }
+            if let Some(note) = &line.note {
+                let _ = write!(html, "<td class=\"number\">{}</td>", escape(note));
             }
             html.push_str("</tr>\n");
         }
@@ -220,11 +230,13 @@ mod tests {
             title: nasty,
             description: nasty,
             heading: nasty,
+            note_heading: Some(nasty),
             series: vec![Series { name: "records", class: "after" }],
             lines: vec![Line {
                 label: nasty.to_owned(),
                 values: vec![1.0],
                 shown: vec![nasty.to_owned()],
+                note: Some(nasty.to_owned()),
             }],
             is_stacked: false,
             full: None,

@@ -154,6 +154,13 @@ fn pooled(before: &[Counted], after: &[Counted], threshold: u64) -> Vec<Bar> {
     if other_before + other_after > 0.0 {
         bars.push(Bar::new(OTHER, other_before, other_after));
     }
+    // Values of the original first, then the wider terms of the release, then what is no value.
+    bars.sort_by_key(|bar| match bar.label.as_str() {
+        OTHER => 4,
+        HIDDEN => 3,
+        MISSING => 2,
+        _ => usize::from(bar.before == 0.0),
+    });
     bars
 }
 
@@ -292,7 +299,7 @@ async fn ranges(
     let number = axis.number(quoted);
     let (first, step, last) = (grid.first, grid.step, grid.count - 1);
     let bins = format!(
-        "SELECT arrow_cast(arrow_cast(least(greatest(floor(({number} - {first:?}) / {step:?}), 0.0), {last}.0), 'Int64'), 'Utf8'), \
+        "SELECT arrow_cast(arrow_cast(CASE WHEN {number} IS NOT NULL THEN least(greatest(floor(({number} - {first:?}) / {step:?}), 0.0), {last}.0) END, 'Int64'), 'Utf8'), \
          count(*) FROM {} GROUP BY 1",
         identifier(ORIGINAL)
     );
@@ -316,20 +323,22 @@ async fn ranges(
     Ok(Some(Distribution { bars: merged(&grid, &before, &after, threshold), is_ordered: true }))
 }
 
-/// Numbers between which most values are.
+/// Numbers between which nearly all values are, whatever the few others are.
 async fn middle(context: &SessionContext, number: &str) -> Result<Option<(f64, f64)>> {
+    let at = |share: f64| format!("approx_percentile_cont({share:?}) WITHIN GROUP (ORDER BY x)");
     let query = format!(
-        "SELECT concat_ws(' ', min(x), max(x), avg(x), stddev_pop(x)), count(x) FROM (SELECT {number} AS x FROM {})",
+        "SELECT concat_ws(' ', {}, {}), count(x) FROM (SELECT {number} AS x FROM {}) WHERE x IS NOT NULL",
+        at(0.02),
+        at(0.98),
         identifier(ORIGINAL)
     );
     let found = pairs(context, &query).await?;
     let texts = found.first().and_then(|(text, _)| text.clone()).unwrap_or_default();
     let numbers: Vec<f64> = texts.split(' ').filter_map(|text| text.parse().ok()).collect();
-    let [min, max, mean, deviation] = numbers.as_slice() else { return Ok(None) };
-    if !numbers.iter().all(|number| number.is_finite()) {
-        return Ok(None);
-    }
-    Ok(Some(((mean - 2.0 * deviation).max(*min), (mean + 2.0 * deviation).min(*max))))
+    Ok(match numbers.as_slice() {
+        [low, high] if low.is_finite() && high.is_finite() => Some((*low, *high)),
+        _ => None,
+    })
 }
 
 #[derive(Debug, Clone)]

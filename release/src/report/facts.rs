@@ -16,6 +16,9 @@ use crate::progress::Silent;
 use crate::sql::{self, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
 use crate::verify::report;
 
+/// A person in a group of fewer than so many records is picked with a chance of more than one in so many.
+pub(super) const CHANCES: [u64; 3] = [5, 10, 20];
+
 /// How a release is made, which decides what its figures mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -41,6 +44,8 @@ pub(super) struct Facts {
     pub(super) rows_published: u64,
     pub(super) measures: Vec<Measure>,
     pub(super) sizes: Vec<SizeGroup>,
+    /// Records whose chance of being picked is above each of [`CHANCES`].
+    pub(super) exposed: Vec<u64>,
     pub(super) columns: Vec<ColumnFacts>,
     pub(super) options: Vec<OptionLine>,
 }
@@ -90,6 +95,11 @@ pub(super) async fn gather(
     let kind = kind(options);
     let mut measures = report(context, &sql::privacy_report(job), &Silent).await?;
     measures.extend(report(context, &sql::utility_report(job), &Silent).await?);
+    let counted = counted_sizes(options, kind, context).await?;
+    let exposed = |chance: &u64| {
+        counted.iter().filter(|(size, _)| size < chance).map(|(size, classes)| size * classes).sum()
+    };
+    let k = options.k.and_then(|k| u64::try_from(k).ok()).unwrap_or(1);
     let created = chrono::Utc::now().format("%Y-%m-%d %H:%M UTC").to_string();
     Ok(Facts {
         title: source.title.clone().unwrap_or_else(|| job.name.clone()),
@@ -99,7 +109,8 @@ pub(super) async fn gather(
         threshold: source.threshold(),
         rows_original: count(context, ORIGINAL).await?,
         rows_published: count(context, PUBLISHED).await?,
-        sizes: sizes(options, kind, context).await?,
+        sizes: grouped_sizes(&counted, k),
+        exposed: CHANCES.iter().map(exposed).collect(),
         columns: columns(source, context, kind, &measures).await?,
         measures,
         options: option_lines(options),
@@ -150,12 +161,12 @@ pub(super) async fn schema(context: &SessionContext, table: &str) -> Result<Sche
     Ok(frame.schema().as_arrow().clone())
 }
 
-/// How many classes there are of each size, in a few groups.
-async fn sizes(
+/// How many classes there are of each size.
+async fn counted_sizes(
     options: &AnonymizeOptions,
     kind: Kind,
     context: &SessionContext,
-) -> Result<Vec<SizeGroup>> {
+) -> Result<Vec<(u64, u64)>> {
     let columns = match kind {
         Kind::Constraints => return Ok(Vec::new()),
         Kind::Classes => options.quasi_identifiers.clone(),
@@ -174,8 +185,7 @@ async fn sizes(
         .filter_map(|(size, classes)| Some((size?.parse().ok()?, classes)))
         .collect();
     counted.sort_unstable();
-    let k = options.k.and_then(|k| u64::try_from(k).ok()).unwrap_or(1);
-    Ok(grouped_sizes(&counted, k))
+    Ok(counted)
 }
 
 /// Sizes in at most a dozen groups that grow with the size; those below k stand apart.
@@ -191,7 +201,8 @@ fn grouped_sizes(counted: &[(u64, u64)], k: u64) -> Vec<SizeGroup> {
             from = to + 1;
             to = ((from as f64 * ratio).ceil() as u64).saturating_sub(1).max(from);
         }
-        let mut group = SizeGroup { smallest: from, largest: to, classes: 0, rows: 0 };
+        let mut group =
+            SizeGroup { smallest: from, largest: to.min(*largest), classes: 0, rows: 0 };
         while let Some((size, classes)) = rest.next_if(|(size, _)| *size <= to) {
             group.classes += classes;
             group.rows += size * classes;

@@ -97,7 +97,7 @@ fn requirements(facts: &Facts) -> String {
     let mut html = paragraph(
         "What the release was asked to keep, and what was found in the published records.",
     );
-    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Requirements\"><table><thead><tr><th scope=\"col\">Requirement</th>\
+    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of requirements\"><table><thead><tr><th scope=\"col\">Requirement</th>\
              <th scope=\"col\" class=\"number\">Asked for</th><th scope=\"col\" class=\"number\">Found</th>\
              <th scope=\"col\">Holds</th></tr></thead><tbody>\n";
     for measure in asked {
@@ -139,8 +139,8 @@ fn sizes(facts: &Facts) -> String {
             true => format!("{} records", grouped(group.smallest)),
             false => format!("{} to {} records", grouped(group.smallest), grouped(group.largest)),
         };
-        let shown = format!("{} records in {}", grouped(group.rows), grouped(group.classes));
-        Line { label, values: vec![group.rows as f64], shown: vec![shown] }
+        let shown = vec![grouped(group.rows)];
+        Line { label, values: vec![group.rows as f64], shown, note: Some(grouped(group.classes)) }
     };
     let description = words::sizes(facts);
     let word = words::group(facts.kind);
@@ -149,6 +149,7 @@ fn sizes(facts: &Facts) -> String {
         title: &format!("Records by the size of their {word}"),
         description: &description,
         heading: &format!("Size of the {word}"),
+        note_heading: Some(&format!("{word}s")),
         series: vec![Series { name: "records", class: "after" }],
         lines: facts.sizes.iter().map(line).collect(),
         is_stacked: false,
@@ -156,10 +157,6 @@ fn sizes(facts: &Facts) -> String {
     };
     chart.figure()
 }
-
-/// Chances above which a record is called exposed.
-const CHANCES: [(f64, &str); 3] =
-    [(0.2, "more than 1 in 5"), (0.1, "more than 1 in 10"), (0.05, "more than 1 in 20")];
 
 fn risk(facts: &Facts) -> String {
     if facts.kind == Kind::TwoTables {
@@ -179,7 +176,7 @@ fn risk(facts: &Facts) -> String {
         return String::new();
     }
     let mut html = paragraph("Three ways to look at the danger that a person is recognized:");
-    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Risks\"><table><thead><tr><th scope=\"col\">Who tries</th>\
+    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of risks\"><table><thead><tr><th scope=\"col\">Who tries</th>\
              <th scope=\"col\" class=\"number\">Chance</th><th scope=\"col\">What it means</th></tr></thead><tbody>\n";
     for (name, chance, meaning) in risks {
         let _ = writeln!(
@@ -190,17 +187,12 @@ fn risk(facts: &Facts) -> String {
         );
     }
     html += "</tbody></table></div>\n";
-    let all = facts.rows_published.max(1) as f64;
-    let mut text = Vec::new();
-    for (chance, words) in CHANCES {
-        let exposed = facts.sizes.iter().filter(|group| (group.largest as f64) < 1.0 / chance);
-        let rows: u64 = exposed.map(|group| group.rows).sum();
-        text.push(format!(
-            "{} of the records have a chance of {words}",
-            percent(rows as f64 / all)
-        ));
-    }
-    html + &paragraph(&format!("{}.", text.join("; ")))
+    html + "<ul>\n"
+        + &words::exposure(facts)
+            .iter()
+            .map(|text| format!("<li>{}</li>\n", escape(text)))
+            .collect::<String>()
+        + "</ul>\n"
 }
 
 fn sensitive(facts: &Facts) -> String {
@@ -242,7 +234,12 @@ fn loss(facts: &Facts) -> String {
     }
     let line = |column: &ColumnFacts| {
         let loss = column.loss?;
-        Some(Line { label: column.name.clone(), values: vec![loss], shown: vec![percent(loss)] })
+        Some(Line {
+            label: column.name.clone(),
+            values: vec![loss],
+            shown: vec![percent(loss)],
+            note: None,
+        })
     };
     let lines: Vec<Line> = facts.columns.iter().filter_map(line).collect();
     let mut html = String::new();
@@ -254,6 +251,7 @@ fn loss(facts: &Facts) -> String {
             title: "Information lost by column",
             description: &sentence,
             heading: "Column",
+            note_heading: None,
             series: vec![Series { name: "lost", class: "after" }],
             lines,
             is_stacked: false,
@@ -273,6 +271,7 @@ fn precisions(facts: &Facts) -> String {
             label: column.name.clone(),
             values: values.to_vec(),
             shown: values.map(percent).to_vec(),
+            note: None,
         })
     };
     let lines: Vec<Line> = facts.columns.iter().filter_map(line).collect();
@@ -285,6 +284,7 @@ fn precisions(facts: &Facts) -> String {
         description: "Exact values are those of the original; less precise ones are a range, a set or a wider \
                       term; the rest tells nothing.",
         heading: "Column",
+        note_heading: None,
         series: vec![
             Series { name: "exact", class: "after" },
             Series { name: "less precise", class: "general" },
@@ -332,6 +332,7 @@ fn comparison(number: usize, column: &ColumnFacts, distribution: &Distribution) 
         label: bar.label.clone(),
         values: vec![bar.before, bar.after],
         shown: [bar.before, bar.after].map(|rows| grouped(rows as u64)).to_vec(),
+        note: None,
     };
     let description = match (column.is_sensitive, distribution.is_ordered) {
         (true, _) => {
@@ -351,6 +352,7 @@ fn comparison(number: usize, column: &ColumnFacts, distribution: &Distribution) 
         title: &format!("Records by {}", column.name),
         description,
         heading: &column.name,
+        note_heading: None,
         series: vec![
             Series { name: "original", class: "before" },
             Series { name: "published", class: "after" },
@@ -365,7 +367,7 @@ fn comparison(number: usize, column: &ColumnFacts, distribution: &Distribution) 
 fn options(facts: &Facts) -> String {
     let mut html =
         paragraph("The settings of the release. The secret that breaks ties is not among them.");
-    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Options\"><table><thead><tr><th scope=\"col\">Option</th>\
+    html += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of options\"><table><thead><tr><th scope=\"col\">Option</th>\
              <th scope=\"col\">Value</th><th scope=\"col\">What it means</th></tr></thead><tbody>\n";
     for line in &facts.options {
         let _ = writeln!(

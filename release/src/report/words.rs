@@ -1,7 +1,7 @@
 //! Sentences about figures, for readers who decide and do not program.
 
 use super::chart::{grouped, percent};
-use super::facts::{Facts, Kind};
+use super::facts::{CHANCES, Facts, Kind};
 use crate::manifest::Measure;
 
 /// What a group is called, by how the release is made.
@@ -119,6 +119,19 @@ pub(super) fn risks(facts: &Facts) -> Vec<(&'static str, f64, String)> {
             ),
         ),
     ]
+}
+
+/// How many records are how much exposed, a sentence for each chance.
+pub(super) fn exposure(facts: &Facts) -> Vec<String> {
+    let all = facts.rows_published.max(1) as f64;
+    let sentence = |(chance, rows): (&u64, &u64)| match rows {
+        0 => format!("No record is picked with a chance of more than 1 in {chance}."),
+        rows => format!(
+            "{} of the records are picked with a chance of more than 1 in {chance}.",
+            percent(*rows as f64 / all)
+        ),
+    };
+    CHANCES.iter().zip(&facts.exposed).map(sentence).collect()
 }
 
 /// The sentence about information that was lost.
