@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod docs;
 mod jobs;
 mod page;
 mod s3;
