@@ -236,7 +236,9 @@ impl Staged {
             };
         }
         let mut notes = Vec::new();
-        if let Err(error) = self.place.retire(&manifest).await {
+        if let Some(last) = &found.manifest
+            && let Err(error) = self.place.retire(last, &manifest).await
+        {
             notes.push(format!("older releases could not be removed: {error}"));
         }
         End::Published(Box::new(Outcome { manifest, published: true, notes }))

@@ -132,6 +132,20 @@ impl Job {
         located
     }
 
+    /// Tomorrow's input must not be today's release.
+    fn check_apart(&self, name: &str, input: &Input) -> Result<()> {
+        let (read, written) =
+            (with_slash(&self.locate(&input.path)), with_slash(&self.locate(&self.output.path)));
+        match written.starts_with(&read) || read.starts_with(&written) {
+            true => Err(Error::job(format!(
+                "the output '{}' and input '{name}' are in one another: the next run would read this release; \
+                 choose another place",
+                self.output.path
+            ))),
+            false => Ok(()),
+        }
+    }
+
     fn check(&self) -> Result<()> {
         self.source()?;
         for (name, input) in &self.inputs {
@@ -141,11 +155,17 @@ impl Job {
                 )));
             }
             input.check(name)?;
+            self.check_apart(name, input)?;
         }
         self.anonymize.check(&self.inputs)?;
         self.output.check(&self.anonymize)?;
         self.checks.check(&self.anonymize)
     }
+}
+
+/// A path as a directory.
+fn with_slash(path: &str) -> String {
+    format!("{}/", path.trim_end_matches('/'))
 }
 
 /// A mistake in the text, by line. The line itself is not repeated: it may hold the seed.

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::job::AnonymizeOptions;
 use crate::manifest::{Manifest, Measure};
 use crate::progress::Silent;
-use crate::sql::{self, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
-use crate::verify::report;
+use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
+use crate::verify::measures;
 
 /// A person in a group of fewer than so many records is picked with a chance of more than one in so many.
 pub(super) const CHANCES: [u64; 3] = [5, 10, 20];
@@ -93,8 +93,7 @@ pub(super) async fn gather(
     let job = &source.job;
     let options = &job.anonymize;
     let kind = kind(options);
-    let mut measures = report(context, &sql::privacy_report(job), &Silent).await?;
-    measures.extend(report(context, &sql::utility_report(job), &Silent).await?);
+    let measures = measures(job, context, &Silent).await?;
     let counted = counted_sizes(options, kind, context).await?;
     let exposed = |chance: &u64| {
         counted.iter().filter(|(size, _)| size < chance).map(|(size, classes)| size * classes).sum()

@@ -77,12 +77,11 @@ fn summary(facts: &Facts) -> String {
             &format!("records in the smallest {}", words::group(facts.kind)),
         );
     }
-    if let (Some(chance), true) =
-        (facts.measure("prosecutor_risk_max"), facts.kind != Kind::TwoTables)
-    {
-        card(percent(chance), "highest chance of picking a person’s record");
+    if let Some((chance, meaning)) = words::highest_chance(facts) {
+        card(percent(chance), meaning);
     }
-    if let (Some(loss), true) = (facts.measure("ncp"), facts.kind != Kind::TwoTables) {
+    let generalizes = matches!(facts.kind, Kind::Classes | Kind::Constraints);
+    if let (Some(loss), true) = (facts.measure("ncp"), generalizes) {
         card(percent(loss), "of the information lost, on average");
     }
     html + "</ul>\n"

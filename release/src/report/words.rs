@@ -41,10 +41,14 @@ pub(super) fn requirement(measure: &Measure, kind: Kind) -> String {
             Kind::Constraints => format!("Records that share their values{of}, at least"),
             _ => format!("Records in the smallest {group}, at least"),
         },
-        "violating_classes" | "violating_groups" => {
-            format!("{}s that are too small or too uniform{of}", capital(group))
+        "violating_groups" => format!("Combinations{of} that are too rare"),
+        "violating_rows" if kind == Kind::Constraints => {
+            format!("Records with such combinations{of}")
         }
+        "violating_classes" => format!("{}s that are too small or too uniform{of}", capital(group)),
         "violating_rows" => format!("Records in such {group}s{of}"),
+        "classes_that_differ" => "Groups in which the two tables do not agree".to_owned(),
+        "naming_chance" => format!("Chance to name the value{of}, at most"),
         "l" => format!("Different values{of} in a {group}, at least"),
         "entropy_l" => format!("Evenness of the values{of} in a {group}, at least"),
         "t" => format!("Distance of a {group} from the whole table{of}, at most"),
@@ -74,12 +78,35 @@ pub(super) fn sizes(facts: &Facts) -> String {
         _ => "A group is the set of records that look alike in everything somebody could know.",
     };
     format!(
-        "{what} The smallest has {} records, the average {:.1}, the largest {}. The larger the group, the \
+        "{what} The smallest has {} records, the average {:.1}, the largest {}. The larger a {}, the \
          better a person is hidden in it.",
         grouped(smallest as u64),
         average,
-        grouped(largest as u64)
+        grouped(largest as u64),
+        group(facts.kind)
     )
+}
+
+/// The highest chance that matters for this kind of release, and what it is a chance of.
+pub(super) fn highest_chance(facts: &Facts) -> Option<(f64, &'static str)> {
+    let of_sensitive = |measure: &str| {
+        let columns = facts.columns.iter().filter(|column| column.is_sensitive);
+        columns.filter_map(|column| facts.of_column(measure, &column.name)).reduce(f64::max)
+    };
+    match facts.kind {
+        Kind::Classes => Some((
+            facts.measure("prosecutor_risk_max")?,
+            "highest chance of picking a person’s record",
+        )),
+        Kind::Sliced => Some((
+            of_sensitive("naming_chance")?,
+            "highest chance of naming a person’s sensitive value",
+        )),
+        Kind::TwoTables => {
+            Some((of_sensitive("alpha")?, "largest share of one sensitive value in a group"))
+        }
+        Kind::Constraints => None,
+    }
 }
 
 /// Chances of finding somebody, each as a name, a chance and what it means.
