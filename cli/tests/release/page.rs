@@ -36,7 +36,10 @@ fn report(text: &str) -> (TempDir, String) {
         [&["release", "job.toml"][..], &["report", "--job", "job.toml", "-o", "report.html"]]
     {
         let mut command = program(directory.path(), arguments);
-        command.env("CENSUS_SEED", "never shown");
+        // Who reports need not know the secret.
+        if arguments[0] == "release" {
+            command.env("CENSUS_SEED", "never shown");
+        }
         let outcome = run(command);
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     }
@@ -317,9 +320,7 @@ fn a_report_of_something_else_says_what_to_write() {
         assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
     }
     fs::write(directory.path().join("job.toml"), job(100, "out", "")).unwrap();
-    let mut command = program(directory.path(), &["report", "--job", "job.toml"]);
-    command.env("CENSUS_SEED", "s");
-    let outcome = run(command);
+    let outcome = run(program(directory.path(), &["report", "--job", "job.toml"]));
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stderr.contains("there is no release at"), "{}", outcome.stderr);
 }

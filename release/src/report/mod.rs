@@ -11,6 +11,7 @@
 mod chart;
 mod distribution;
 mod facts;
+mod grid;
 mod options;
 mod page;
 mod precision;

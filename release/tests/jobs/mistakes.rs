@@ -97,6 +97,7 @@ async fn mistakes_that_the_data_shows_are_found_before_the_output_is_touched() {
     let directory = tempfile::tempdir().unwrap();
     let cases = [
         (Draft { query: "SELECT * FROM nowhere", ..Draft::new("out") }, "nowhere"),
+        (Draft { query: "CREATE TABLE t AS SELECT 1 AS age", ..Draft::new("out") }, "DDL"),
         (
             Draft { anonymize: "k = 10\nquasi_identifiers = [\"age\"]", ..Draft::new("out") },
             "occupation",
