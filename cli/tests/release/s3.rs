@@ -177,3 +177,30 @@ path = "out"
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("2000 rows read, 2000 published"), "{}", outcome.stdout);
 }
+
+#[test]
+fn a_pointer_that_somebody_else_replaced_meanwhile_stays() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempdir().unwrap();
+    let first = server.release(directory.path(), "");
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    fs::write(directory.path().join("job.toml"), job(100_000, "s3://lake/census", "")).unwrap();
+    let mut command = program(directory.path(), &["release", "job.toml"]);
+    command.env("CENSUS_SEED", "s").envs(server.environment());
+    let slow = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The run has read the pointer when it begins to stage.
+    while !server.keys().iter().any(|key| key.contains(".staging/")) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let other = format!("{}\n\n", server.pointer());
+    server.ask("PUT", "/lake/census/manifest.json", &other);
+    let outcome: Outcome = slow.wait_with_output().unwrap().into();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("another run has published"), "{}", outcome.stderr);
+    let answer = server.ask("GET", "/lake/census/manifest.json", "");
+    assert!(answer.ends_with(&other), "{answer}");
+    let current = server.pointer()["release"].as_str().unwrap().to_owned();
+    let strangers: Vec<String> =
+        server.keys().into_iter().filter(|key| !key.contains(&current)).collect();
+    assert_eq!(strangers, ["census/manifest.json"]);
+}

@@ -174,11 +174,16 @@ fn wrong_toml(text: &str, error: &toml::de::Error) -> Error {
         let before = text.get(..span.start).unwrap_or(text);
         format!("line {}: ", before.matches('\n').count() + 1)
     });
-    let message = error.message();
-    let message = if message.starts_with("data did not match any variant") {
-        "the value is of no kind that is known here"
-    } else {
-        message
+    let message = match error.message() {
+        "missing field `output`" => {
+            "the section [output] is missing: write [output] and path = \"…\"".to_owned()
+        }
+        "missing field `anonymize`" => {
+            "the section [anonymize] is missing: write [anonymize], k = 10 and the roles of all columns"
+                .to_owned()
+        }
+        "missing field `path`" => "path is missing: write path = \"…\"".to_owned(),
+        message => message.replace("expected a sequence", "expected a list, as in [\"age\", \"zip\"]"),
     };
     Error::job(format!("{}{message}", line.unwrap_or_default()))
 }

@@ -110,7 +110,12 @@ impl Chart<'_> {
             }
             html.push_str("</ul>\n");
         }
-        html.push_str(&self.drawing());
+        let _ = write!(
+            html,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Chart: {}\">\n{}</div>\n",
+            escape(self.title),
+            self.drawing()
+        );
         html.push_str(&self.table());
         html.push_str("</figure>\n");
         html

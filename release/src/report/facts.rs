@@ -37,6 +37,8 @@ pub(super) enum Kind {
 pub(super) struct Facts {
     pub(super) title: String,
     pub(super) kind: Kind,
+    /// Whether one person may own several records, so that the release was asked to hide persons.
+    pub(super) hides_persons: bool,
     pub(super) release: Option<String>,
     pub(super) created: String,
     pub(super) threshold: u64,
@@ -103,6 +105,7 @@ pub(super) async fn gather(
     Ok(Facts {
         title: source.title.clone().unwrap_or_else(|| job.name.clone()),
         kind,
+        hides_persons: options.privacy_unit.is_some(),
         release: manifest.map(|manifest| manifest.release.clone()),
         created,
         threshold: source.threshold(),

@@ -4,7 +4,7 @@
 //! original, published ─► facts (queries, pooled and rounded) ─► charts and sentences ─► one HTML page
 //! ```
 //!
-//! What the page may show is decided in [`facts`] and nowhere else: values that fewer than
+//! What the page may show is decided in `facts` and nowhere else: values that fewer than
 //! [`Source::threshold`] records have are pooled, ends of number ranges are open, and counts of values are
 //! rounded, so that subtracting two of them counts nobody. Everything after that only writes.
 

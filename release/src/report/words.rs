@@ -77,9 +77,16 @@ pub(super) fn sizes(facts: &Facts) -> String {
         Kind::TwoTables => "A group is the set of records among which a sensitive value is hidden.",
         _ => "A group is the set of records that look alike in everything somebody could know.",
     };
+    let persons = match facts.hides_persons {
+        true => {
+            " One person may own several of them; persons were counted when the groups were made, and what \
+                 is published does not tell them apart."
+        }
+        false => "",
+    };
     format!(
         "{what} The smallest has {} records, the average {:.1}, the largest {}. The larger a {}, the \
-         better a person is hidden in it.",
+         better a person is hidden in it.{persons}",
         grouped(smallest as u64),
         average,
         grouped(largest as u64),

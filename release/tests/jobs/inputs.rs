@@ -100,6 +100,11 @@ async fn every_kind_of_release_has_a_page() {
     let rest = "keep = [\"zip\"]\nidentifiers = [\"person_id\"]\n";
     let kinds = [
         ("k = 10\nl = 2\n", rest, "look alike in everything somebody could know"),
+        (
+            "k = 10\nprivacy_unit = \"person_id\"\n",
+            "keep = [\"zip\"]\n",
+            "persons were counted when the groups were made",
+        ),
         ("k = 10\nranges = \"bounds\"\n", rest, "Information lost by column"),
         ("k = 10\nranges = \"mean\"\n", rest, "cannot be told from the published values"),
         ("method = \"asg_ls\"\nk = 10\nl = 3\n", rest, "A published record is not a person here"),

@@ -80,6 +80,9 @@ fn mistakes_say_what_to_write() {
         ),
         (GOOD.replace("k = 10", "k = 10\nsensitivity = \"levels\""), "write [input.levels]"),
         (GOOD.replace("k = 10", "k = \"ten\""), "invalid type"),
+        (GOOD.replace("[\"age\"]", "\"age\""), "expected a list, as in"),
+        (GOOD.replace("[output]\npath = \"out\"", ""), "write [output] and path"),
+        (GOOD.replace("path = \"out\"", ""), "path is missing"),
         (GOOD.replace("path = \"out\"", "path = \"lake/out\""), "are in one another"),
         (
             GOOD.replace("path = \"lake/\"", "path = \"lake/\"\ndelimiter = \";\""),
