@@ -275,3 +275,26 @@ async fn the_same_seed_gives_the_same_release_and_another_one_another() {
     assert_eq!(sums[0], sums[1]);
     assert_ne!(sums[0], sums[2]);
 }
+
+#[tokio::test]
+async fn a_job_publishes_what_the_same_query_would() {
+    let directory = tempdir().unwrap();
+    let draft = Draft::new("out");
+    let manifest = draft.run(directory.path()).await.unwrap().manifest;
+    let context = SessionContext::new();
+    datafusion_anonymize::register_all(&context).unwrap();
+    let output = directory.path().join("out");
+    register_release(&context, output.to_str().unwrap(), &manifest.tables[0], "released")
+        .await
+        .unwrap();
+    let query = format!(
+        "SELECT * FROM anonymize(({CENSUS}), k => 10, quasi_identifiers => ['age', 'sex', 'education'],
+           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret')"
+    );
+    let asked = context.sql(&query).await.unwrap().collect().await.unwrap();
+    let read = context.sql("SELECT * FROM released").await.unwrap().collect().await.unwrap();
+    let shown = |batches: &[_]| {
+        datafusion::arrow::util::pretty::pretty_format_batches(batches).unwrap().to_string()
+    };
+    assert_eq!(shown(&asked), shown(&read));
+}
