@@ -9,9 +9,13 @@ use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 
+use crate::report::ReportArguments;
+
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
+  anonymize release job.toml
+  anonymize report --job job.toml -o report.html
   anonymize publish -f two_tables.sql --quasi-identifiers qi.parquet --sensitive sa.parquet
   anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
       quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
@@ -98,6 +102,29 @@ pub enum Task {
     /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', …); those
     /// before it run first. Both files appear when both are complete; after a failure neither is there.
     Publish(PublishFiles),
+    /// Run a release job: anonymize, verify what was written, publish in one step
+    ///
+    /// The job file names inputs, options, output and checks (docs/release-job.md). If anything fails, the
+    /// last release stays as it is and the exit code says so: 1 the release does not hold or a step
+    /// failed, 2 the job has a mistake, 130 stopped.
+    Release(ReleaseArguments),
+    /// Write a page about a release: sizes of groups, risks, losses, values before and after
+    ///
+    /// The page is one file that needs nothing else. It shows no value that fewer than --threshold records
+    /// have (docs/report.md).
+    Report(Box<ReportArguments>),
+}
+
+/// The job and how it is run.
+#[derive(Debug, Args)]
+pub struct ReleaseArguments {
+    /// The job file
+    #[arg(value_name = "JOB.TOML")]
+    pub job: PathBuf,
+
+    /// Measure the release and check it, and write nothing at the output
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The files of the two tables; .parquet, .csv or .json.

@@ -20,13 +20,16 @@ use tokio::sync::Notify;
 use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
 use crate::progress::{Audience, Progress};
+use crate::release::release;
+use crate::report::report;
 use crate::script::{Place, Script, Statement};
 use crate::session::Session;
 
 /// How long a statement may take to let go after Ctrl-C, before the program ends regardless.
 const GRACE: Duration = Duration::from_secs(3);
 
-const INTERRUPTED: u8 = 130;
+/// The exit code after Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
 
 /// Why the program ends early.
 #[derive(Debug)]
@@ -61,6 +64,11 @@ impl fmt::Display for Failure {
 
 /// Runs what the options ask for.
 pub async fn run(options: &Options) -> Result<(), Failure> {
+    match &options.task {
+        Some(Task::Release(arguments)) => return release(options, arguments).await,
+        Some(Task::Report(arguments)) => return report(options, arguments).await,
+        Some(Task::Publish(_)) | None => {}
+    }
     let scripts = scripts(options)?;
     // After the scripts are read: their paths are relative to where the user is.
     if let Some(directory) = &options.data_path {
@@ -69,10 +77,13 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
         })?;
     }
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
-    let files = options.task.as_ref().map(|Task::Publish(files)| TwoFiles {
-        quasi_identifiers: files.quasi_identifiers.clone(),
-        sensitive: files.sensitive.clone(),
-    });
+    let files = match &options.task {
+        Some(Task::Publish(files)) => Some(TwoFiles {
+            quasi_identifiers: files.quasi_identifiers.clone(),
+            sensitive: files.sensitive.clone(),
+        }),
+        _ => None,
+    };
     match scripts {
         Some(scripts) => run_scripts(&session, &scripts, files.as_ref(), audience(options)).await,
         None if files.is_some() => {
@@ -82,7 +93,8 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn audience(options: &Options) -> Audience {
+/// Who is told about the progress.
+pub fn audience(options: &Options) -> Audience {
     if options.quiet || options.no_progress { Audience::Nobody } else { Audience::of_stderr() }
 }
 
@@ -219,7 +231,7 @@ fn watch_for_interrupt() -> Arc<Notify> {
 
 /// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up.
 #[cfg(unix)]
-async fn asked_to_stop() -> std::io::Result<()> {
+pub async fn asked_to_stop() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -232,6 +244,6 @@ async fn asked_to_stop() -> std::io::Result<()> {
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
-async fn asked_to_stop() -> std::io::Result<()> {
+pub async fn asked_to_stop() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
