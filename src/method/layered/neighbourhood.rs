@@ -9,13 +9,13 @@ use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
 /// Rounds over the classes; later ones look only at what the round before has changed.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// How many of its nearest classes a class is joined with and cut anew.
 const NEAREST: usize = 8;
 /// Rows at an edge that may move together, as a share of k.
-const EDGE_SHARE: f64 = 0.5;
+const EDGE_SHARE: f64 = 0.9;
 /// How many edges of a class are tried, the most promising first.
-const EDGES: usize = 12;
+const EDGES: usize = 40;
 /// A gain below this is rounding.
 const GAIN: f64 = 1e-3;
 
@@ -51,6 +51,10 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
             let worst = self.worst();
             for class in &worst {
                 self.context.job.cancel.check()?;
+                self.spare(*class);
+            }
+            for class in &worst {
+                self.context.job.cancel.check()?;
                 self.recut(*class);
             }
             for class in &worst {
@@ -77,6 +81,45 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
 
     fn was_changed(&self, class: usize) -> bool {
         self.changed[class] + 1 >= self.round
+    }
+
+    /// Gives the rows that a class has beyond k to classes that lose less and hold them anyway.
+    fn spare(&mut self, at: usize) {
+        let class = &self.classes[at];
+        let spare = class.rows.len().saturating_sub(self.context.k());
+        if spare == 0 {
+            return;
+        }
+        let gains = |other: &(usize, &Class<C, W>)| {
+            other.1.loss < class.loss
+                && !other.1.rows.is_empty()
+                && other.1.bounds.overlaps(&class.bounds)
+        };
+        let mut better: Vec<usize> =
+            self.classes.iter().enumerate().filter(gains).map(|(other, _)| other).collect();
+        better.sort_by(|a, b| self.classes[*a].loss.total_cmp(&self.classes[*b].loss));
+        let mut moves: Vec<(f32, usize, usize)> = Vec::new();
+        for (row_at, row) in class.rows.iter().enumerate() {
+            let to = better.iter().find(|to| self.classes[**to].bounds.contains(&row.codes));
+            if let Some(to) = to {
+                moves.push((self.classes[*to].loss, row_at, *to));
+            }
+        }
+        moves.sort_by(|a, b| a.0.total_cmp(&b.0));
+        moves.truncate(spare);
+        if moves.is_empty() {
+            return;
+        }
+        moves.sort_by_key(|(_, row, _)| std::cmp::Reverse(*row));
+        let mut undo = Undo::default();
+        undo.save(&self.classes, at);
+        for (_, row, to) in moves {
+            undo.save(&self.classes, to);
+            let row = self.classes[at].rows.remove(row);
+            self.classes[to].rows.push(row);
+        }
+        self.classes[at].tighten(&self.context.losses);
+        self.keep(undo);
     }
 
     /// Joins a class with each of its nearest ones and cuts the two anew.
