@@ -15,6 +15,8 @@ mod output;
 mod progress;
 mod run;
 mod script;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 
 use std::process::ExitCode;
@@ -33,9 +35,12 @@ static GLOBAL: MiMalloc = MiMalloc;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    // The parser logs whole statements, which may hold a seed.
-    let log = env_logger::Env::default();
-    env_logger::Builder::from_env(log).filter_module("sqlparser", log::LevelFilter::Warn).init();
+    // These log whole statements, which may hold a seed or what a client looks for.
+    let log = env_logger::Env::default().default_filter_or("error,anonymize_serve=info");
+    env_logger::Builder::from_env(log)
+        .filter_module("sqlparser", log::LevelFilter::Warn)
+        .filter_module("datafusion_postgres", log::LevelFilter::Error)
+        .init();
     let options = Options::parse();
     match start(&options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -98,6 +98,13 @@ pub enum Task {
     /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', …); those
     /// before it run first. Both files appear when both are complete; after a failure neither is there.
     Publish(PublishFiles),
+
+    /// Serve anonymized views over the Postgres protocol, as a policy says
+    ///
+    /// Clients see the views of their user and nothing else. Each view is computed once, verified, and
+    /// computed anew when its sources change. SIGHUP computes all views anew; SIGTERM and Ctrl-C stop.
+    #[cfg(feature = "serve")]
+    Serve(crate::serve::ServeArguments),
 }
 
 /// The files of the two tables; .parquet, .csv or .json.

@@ -61,6 +61,11 @@ impl fmt::Display for Failure {
 
 /// Runs what the options ask for.
 pub async fn run(options: &Options) -> Result<(), Failure> {
+    #[cfg(feature = "serve")]
+    if let Some(Task::Serve(arguments)) = &options.task {
+        check_nothing_else(options)?;
+        return crate::serve::serve(arguments).await;
+    }
     let scripts = scripts(options)?;
     // After the scripts are read: their paths are relative to where the user is.
     if let Some(directory) = &options.data_path {
@@ -69,16 +74,36 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
         })?;
     }
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
-    let files = options.task.as_ref().map(|Task::Publish(files)| TwoFiles {
-        quasi_identifiers: files.quasi_identifiers.clone(),
-        sensitive: files.sensitive.clone(),
-    });
+    let files = match &options.task {
+        Some(Task::Publish(files)) => Some(TwoFiles {
+            quasi_identifiers: files.quasi_identifiers.clone(),
+            sensitive: files.sensitive.clone(),
+        }),
+        _ => None,
+    };
     match scripts {
         Some(scripts) => run_scripts(&session, &scripts, files.as_ref(), audience(options)).await,
         None if files.is_some() => {
             Err(Failure::Setup("publish needs the release: write -f FILE or -c SQL".to_owned()))
         }
         None => shell(&session, options).await,
+    }
+}
+
+/// An option that is silently ignored is a limit that does not hold.
+#[cfg(feature = "serve")]
+fn check_nothing_else(options: &Options) -> Result<(), Failure> {
+    let given = [
+        ("-c and -f", options.has_script(), "write the queries of views into the policy"),
+        ("--memory-limit", options.memory_limit.is_some(), "set query_memory_mb and refresh_memory_mb"),
+        ("--temp-dir", options.temp_dir.is_some(), "set temp_dir in [server]"),
+        ("--data-path", options.data_path.is_some(), "paths start where the policy is"),
+    ];
+    match given.into_iter().find(|(_, given, _)| *given) {
+        Some((option, _, hint)) => {
+            Err(Failure::Setup(format!("{option} has no effect on serve: {hint}")))
+        }
+        None => Ok(()),
     }
 }
 
