@@ -12,6 +12,7 @@ use datafusion_cli::print_options::MaxRows;
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
+  anonymize release job.toml
   anonymize publish -f two_tables.sql --quasi-identifiers qi.parquet --sensitive sa.parquet
   anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
       quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
@@ -105,6 +106,24 @@ pub enum Task {
     /// computed anew when its sources change. SIGHUP computes all views anew; SIGTERM and Ctrl-C stop.
     #[cfg(feature = "serve")]
     Serve(crate::serve::ServeArguments),
+    /// Run a release job: anonymize, verify what was written, publish in one step
+    ///
+    /// The job file names inputs, options, output and checks (docs/release-job.md). If anything fails, the
+    /// last release stays as it is and the exit code says so: 1 the release does not hold or a step
+    /// failed, 2 the job has a mistake, 130 stopped.
+    Release(ReleaseArguments),
+}
+
+/// The job and how it is run.
+#[derive(Debug, Args)]
+pub struct ReleaseArguments {
+    /// The job file
+    #[arg(value_name = "JOB.TOML")]
+    pub job: PathBuf,
+
+    /// Measure the release and check it, and write nothing at the output
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The files of the two tables; .parquet, .csv or .json.

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// Statements shorter than this say nothing.
 const FIRST: Duration = Duration::from_secs(1);
@@ -106,10 +108,35 @@ impl Watched {
 
     fn line(&self) -> String {
         let plan = self.plan().clone();
-        let rows = plan.map(|plan| rows_read(plan.as_ref())).filter(|rows| *rows > 0);
+        let rows = plan.as_ref().map(|plan| rows_read(plan.as_ref())).filter(|rows| *rows > 0);
+        let total = plan.and_then(|plan| rows_to_read(plan.as_ref()));
+        let bar = rows.zip(total).and_then(|(rows, total)| bar(rows, total)).unwrap_or_default();
         let rows = rows.map(|rows| format!(", {rows} rows read")).unwrap_or_default();
-        format!("{} s{rows}: {}", self.started.elapsed().as_secs(), self.title)
+        format!("{bar}{} s{rows}: {}", self.started.elapsed().as_secs(), self.title)
     }
+}
+
+/// How much of a known number of rows is read; nothing while it cannot be told.
+fn bar(rows: usize, total: usize) -> Option<String> {
+    const CELLS: usize = 20;
+    if total == 0 || rows > total {
+        return None;
+    }
+    let full = rows * CELLS / total;
+    Some(format!("[{}{}] ", "#".repeat(full), ".".repeat(CELLS - full)))
+}
+
+/// Rows that the plan's sources will deliver, if all of them know.
+fn rows_to_read(plan: &dyn ExecutionPlan) -> Option<usize> {
+    let children = plan.children();
+    if children.is_empty() {
+        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new()).ok()?;
+        return match statistics.num_rows {
+            Precision::Exact(rows) => Some(rows),
+            _ => None,
+        };
+    }
+    children.into_iter().map(|child| rows_to_read(child.as_ref())).sum()
 }
 
 /// Rows that have left the plan's sources so far.
@@ -131,4 +158,17 @@ fn write(audience: Audience, line: &str) {
         Audience::Log => writeln!(stderr, "anonymize: {line}"),
     };
     let _ = stderr.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_never_longer_than_its_frame() {
+        assert_eq!(bar(0, 10).as_deref(), Some("[....................] "));
+        assert_eq!(bar(5, 10).as_deref(), Some("[##########..........] "));
+        assert_eq!(bar(10, 10).as_deref(), Some("[####################] "));
+        assert_eq!((bar(11, 10), bar(0, 0)), (None, None));
+    }
 }

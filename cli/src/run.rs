@@ -20,13 +20,15 @@ use tokio::sync::Notify;
 use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
 use crate::progress::{Audience, Progress};
+use crate::release::release;
 use crate::script::{Place, Script, Statement};
 use crate::session::Session;
 
 /// How long a statement may take to let go after Ctrl-C, before the program ends regardless.
 const GRACE: Duration = Duration::from_secs(3);
 
-const INTERRUPTED: u8 = 130;
+/// The exit code after Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
 
 /// Why the program ends early.
 #[derive(Debug)]
@@ -65,6 +67,9 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
     if let Some(Task::Serve(arguments)) = &options.task {
         check_nothing_else(options)?;
         return crate::serve::serve(arguments).await;
+    }
+    if let Some(Task::Release(arguments)) = &options.task {
+        return release(options, arguments).await;
     }
     let scripts = scripts(options)?;
     // After the scripts are read: their paths are relative to where the user is.
@@ -107,7 +112,8 @@ fn check_nothing_else(options: &Options) -> Result<(), Failure> {
     }
 }
 
-fn audience(options: &Options) -> Audience {
+/// Who is told about the progress.
+pub fn audience(options: &Options) -> Audience {
     if options.quiet || options.no_progress { Audience::Nobody } else { Audience::of_stderr() }
 }
 
@@ -244,7 +250,7 @@ fn watch_for_interrupt() -> Arc<Notify> {
 
 /// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up.
 #[cfg(unix)]
-async fn asked_to_stop() -> std::io::Result<()> {
+pub async fn asked_to_stop() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -257,6 +263,6 @@ async fn asked_to_stop() -> std::io::Result<()> {
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
-async fn asked_to_stop() -> std::io::Result<()> {
+pub async fn asked_to_stop() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }

@@ -26,7 +26,7 @@ pub use options::{Hierarchy, Sensitivity};
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
-pub use session::{register_all, register_sql};
+pub use session::{register_all, register_sql, use_seed};
 pub use spec::{Models, Publish, Spec, Suppress};
 pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;
@@ -52,7 +52,7 @@ pub(crate) fn execution_error(error: Error) -> DataFusionError {
 }
 
 /// An error of the input query, unless it is of a kind that quotes the value it failed on.
-pub(crate) fn without_values(error: DataFusionError) -> DataFusionError {
+pub fn without_values(error: DataFusionError) -> DataFusionError {
     use datafusion::arrow::error::ArrowError;
     use datafusion::common::exec_datafusion_err;
     let quotes_a_value = matches!(

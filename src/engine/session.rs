@@ -58,6 +58,14 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
     Ok(())
 }
 
+/// Gives queries of this session that name no seed this one, as `seed => …` would: a host keeps the secret
+/// out of the texts of its queries. Call it after [`register_all`].
+pub fn use_seed(context: &SessionContext, seed: &str) {
+    let state = context.state_ref();
+    let seed = SessionSeed(Seed::from_bytes(seed.as_bytes()));
+    state.write().config_mut().set_extension(Arc::new(seed));
+}
+
 /// Registers the SQL functions and the settings only, for hosts that plan elsewhere (a cluster's
 /// scheduler) or put [`super::AnonymizeExtensionPlanner`] into a query planner of their own. Such a host
 /// also adds [`OrderByVisibleColumns`] to its physical optimizer; without it the rows of a class leave in

@@ -1,0 +1,165 @@
+//! What a job file asks for.
+//!
+//! ```toml
+//! name  = "patients"                                    # how the release is called
+//! query = "SELECT * FROM patients WHERE year = 2026"    # needed with more than one input
+//!
+//! [input.patients]
+//! path = "lake/patients/"                               # relative to the job file, or s3://…
+//!
+//! [anonymize]                                           # every option of anonymize()
+//! k = 10
+//! quasi_identifiers = ["age", "zip"]
+//! sensitive = ["disease"]
+//! identifiers = ["name"]
+//! seed = { env = "PATIENTS_SEED" }
+//!
+//! [anonymize.hierarchies]
+//! age = { intervals = [5, 10, 20] }
+//!
+//! [output]
+//! path = "s3://bucket/releases/patients/"
+//! partition_by = ["year"]
+//!
+//! [checks]
+//! max_loss = 0.3
+//! max_suppressed = 0.02
+//! ```
+
+mod options;
+mod sections;
+mod seed;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub use options::{
+    AnonymizeOptions, Constraint, Hierarchy, Number, OneOrMany, Sensitivity, Switch,
+};
+pub use sections::{Checks, Format, Input, Output};
+pub use seed::SeedSource;
+
+use crate::error::{Error, Result};
+
+/// Names that start so are the job's own.
+const RESERVED: &str = "__";
+
+/// A release job, as its file says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// How the release is called in messages and in the manifest.
+    #[serde(default)]
+    pub name: String,
+    /// The rows to release, over the named inputs; all rows of the only input without it.
+    pub query: Option<String>,
+    /// Tables by the names that the queries use.
+    #[serde(default, rename = "input")]
+    pub inputs: BTreeMap<String, Input>,
+    /// How the rows are anonymized.
+    pub anonymize: AnonymizeOptions,
+    /// Where the release goes.
+    pub output: Output,
+    /// What must hold before anything is published.
+    #[serde(default)]
+    pub checks: Checks,
+    /// Where relative paths start: the directory of the job file.
+    #[serde(skip)]
+    pub directory: PathBuf,
+}
+
+impl Job {
+    /// Reads a job file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Error::job(format!("cannot read {shown}: {error}")))?;
+        let directory = std::path::absolute(path)
+            .ok()
+            .and_then(|path| path.parent().map(Path::to_owned))
+            .unwrap_or_default();
+        let mut job = Self::from_toml(&text, &directory)
+            .map_err(|error| Error::job(format!("{shown}: {error}")))?;
+        if job.name.is_empty() {
+            job.name = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
+        }
+        Ok(job)
+    }
+
+    /// Reads the text of a job; relative paths start at `directory`.
+    pub fn from_toml(text: &str, directory: &Path) -> Result<Self> {
+        let mut job: Self = toml::from_str(text).map_err(|error| wrong_toml(text, &error))?;
+        job.directory = directory.to_owned();
+        job.check()?;
+        Ok(job)
+    }
+
+    /// The rows to release: the query, or all rows of the only input.
+    pub fn source(&self) -> Result<String> {
+        match (&self.query, self.inputs.len()) {
+            (Some(query), _) => Ok(query.clone()),
+            (None, 1) => {
+                let names: Vec<String> =
+                    self.inputs.keys().map(|name| crate::sql::identifier(name)).collect();
+                Ok(format!("SELECT * FROM {}", names.join("")))
+            }
+            (None, 0) => Err(Error::job(
+                "there is no input: write [input.patients] with path = \"lake/patients/\", or query = \"SELECT …\"",
+            )),
+            (None, _) => Err(Error::job(format!(
+                "there are several inputs ({}): say which rows to release with query = \"SELECT …\"",
+                self.inputs.keys().cloned().collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+
+    /// A path of the job, from where the job file is; URLs stay as they are.
+    pub fn locate(&self, path: &str) -> String {
+        if path.contains("://") {
+            return path.to_owned();
+        }
+        let joined = self.directory.join(path);
+        let absolute = std::path::absolute(&joined).unwrap_or(joined);
+        let mut located = absolute.display().to_string();
+        if path.ends_with('/') && !located.ends_with('/') {
+            located.push('/');
+        }
+        located
+    }
+
+    /// Whether the job can be followed; jobs that were read from a text have been asked.
+    pub fn check(&self) -> Result<()> {
+        self.source()?;
+        for (name, input) in &self.inputs {
+            if name.starts_with(RESERVED) || name.is_empty() {
+                return Err(Error::job(format!(
+                    "input '{name}': names that start with {RESERVED} are the job's own; choose another"
+                )));
+            }
+            input.check(name)?;
+        }
+        self.anonymize.check(&self.inputs)?;
+        self.output.check(&self.anonymize)?;
+        self.checks.check(&self.anonymize)
+    }
+}
+
+/// A mistake in the text, by line. The line itself is not repeated: it may hold the seed.
+fn wrong_toml(text: &str, error: &toml::de::Error) -> Error {
+    let line = error.span().map(|span| {
+        let before = text.get(..span.start).unwrap_or(text);
+        format!("line {}: ", before.matches('\n').count() + 1)
+    });
+    let message = error.message();
+    let message = if message.starts_with("data did not match any variant") {
+        "the value is of no kind that is known here"
+    } else {
+        message
+    };
+    Error::job(format!("{}{message}", line.unwrap_or_default()))
+}

@@ -1,0 +1,40 @@
+//! Release jobs: a table is anonymized, written, read back, verified and published in one atomic step.
+//!
+//! ```text
+//! job.toml ─► Job ─► session (inputs, rows, seed) ─► anonymize ─► staging ─► read back ─► reports, checks
+//!                                                                   └─► releases/<release>/ ─► manifest.json
+//! ```
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`job`] | what a job file says, and its mistakes |
+//! | `session` | inputs as tables of a session of the job's own |
+//! | `sql` | the queries of a job; every text in them is quoted |
+//! | `write` | rows to files |
+//! | `verify` | files to measures and checks |
+//! | `place` | directories and object stores: lock, staging, pointer |
+//! | [`manifest`] | what a release says of itself |
+//! | `run` | the steps in their order, and what happens when one fails |
+//! | [`store`] | object stores by URL |
+//! | `current` | reading the current release |
+
+mod checksum;
+mod current;
+mod error;
+pub mod job;
+pub mod manifest;
+mod place;
+mod progress;
+mod run;
+mod session;
+mod sql;
+pub mod store;
+mod verify;
+mod write;
+
+pub use current::{current, register_release};
+pub use error::{Error, Result};
+pub use job::Job;
+pub use manifest::Manifest;
+pub use progress::{Observer, Phase, Silent};
+pub use run::{Outcome, RunOptions, run, run_until};

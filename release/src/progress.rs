@@ -1,0 +1,54 @@
+//! What a run tells while it works.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Inputs are looked up and the job is planned.
+    Prepare,
+    /// Rows are anonymized and written to the staging place.
+    Anonymize,
+    /// What was written is read back and measured.
+    Verify,
+    /// The release is put in place.
+    Publish,
+}
+
+impl Phase {
+    /// All phases, in order.
+    pub const ALL: [Self; 4] = [Self::Prepare, Self::Anonymize, Self::Verify, Self::Publish];
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Prepare => "preparing",
+            Self::Anonymize => "anonymizing",
+            Self::Verify => "verifying",
+            Self::Publish => "publishing",
+        })
+    }
+}
+
+/// Somebody who is told what a run does.
+pub trait Observer: Send + Sync {
+    /// A phase begins.
+    fn phase(&self, phase: Phase);
+
+    /// A plan begins to run; the metrics of its sources tell how many rows it has read.
+    fn running(&self, plan: &Arc<dyn ExecutionPlan>);
+}
+
+/// Nobody is told.
+#[derive(Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn phase(&self, _phase: Phase) {}
+
+    fn running(&self, _plan: &Arc<dyn ExecutionPlan>) {}
+}

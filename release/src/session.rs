@@ -1,0 +1,165 @@
+//! A session of the job's own: its inputs and views, and nobody else's.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::execution::cache::cache_manager::{CacheManager, CacheManagerConfig};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::use_seed;
+use futures::TryStreamExt;
+
+use crate::error::{Error, Result};
+use crate::job::{Format, Hierarchy, Input, Job};
+use crate::sql::{ORIGINAL, hierarchy_view};
+use crate::store::Location;
+
+/// Files that are read as one table.
+pub(crate) struct Files<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) format: Format,
+    /// Columns that directories tell, with their types.
+    pub(crate) partitions: Vec<(String, DataType)>,
+    /// The columns of the files, where the format does not tell them well.
+    pub(crate) schema: Option<SchemaRef>,
+    pub(crate) delimiter: u8,
+    pub(crate) header: bool,
+}
+
+impl<'a> Files<'a> {
+    pub(crate) fn new(path: &'a str, format: Format) -> Self {
+        Self { path, format, partitions: Vec::new(), schema: None, delimiter: b',', header: true }
+    }
+
+    fn format(&self) -> Arc<dyn FileFormat> {
+        match self.format {
+            Format::Parquet => Arc::new(ParquetFormat::default()),
+            Format::Csv => Arc::new(
+                CsvFormat::default().with_has_header(self.header).with_delimiter(self.delimiter),
+            ),
+            Format::Json => Arc::new(JsonFormat::default()),
+        }
+    }
+
+    /// The files as a table. `what` says whose they are.
+    pub(crate) async fn table(
+        &self,
+        context: &SessionContext,
+        what: &str,
+    ) -> Result<Arc<ListingTable>> {
+        let path = self.path;
+        let location = Location::new(&context.runtime_env(), path)?;
+        let failed = |error| Error::query(what, error);
+        let url = ListingTableUrl::parse(path).map_err(failed)?;
+        // A file may be named in any way; those of a directory tell by their ending that they belong.
+        let ending = if url.is_collection() { self.format.ending() } else { "" };
+        let state = context.state();
+        let listed =
+            url.list_all_files(&state, location.store.as_ref(), ending).await.map_err(failed)?;
+        let files: Vec<_> = listed.try_collect().await.map_err(failed)?;
+        if files.is_empty() {
+            let kind = self.format.ending();
+            return Err(Error::Failed(format!("{what}: there is no {kind} file at '{path}'")));
+        }
+        let options = ListingOptions::new(self.format())
+            .with_file_extension(ending)
+            .with_table_partition_cols(self.partitions.clone());
+        let config = ListingTableConfig::new(url).with_listing_options(options);
+        let config = match &self.schema {
+            Some(schema) => config.with_schema(Arc::clone(schema)),
+            None => config.infer_schema(&state).await.map_err(failed)?,
+        };
+        Ok(Arc::new(ListingTable::try_new(config).map_err(failed)?))
+    }
+}
+
+/// A session with the host's limits and settings, and the job's inputs, rows and seed.
+pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<SessionContext> {
+    let context = bare(job, host)?;
+    for (name, input) in &job.inputs {
+        register_input(job, &context, name, input).await?;
+    }
+    for (column, hierarchy) in &job.anonymize.hierarchies {
+        match hierarchy {
+            Hierarchy::Query(query) => {
+                view(
+                    &context,
+                    &hierarchy_view(column),
+                    query,
+                    &format!("the hierarchy of '{column}'"),
+                )
+                .await?;
+            }
+            Hierarchy::File(path) => {
+                // The operator reads it later, from a store that the session must know by then.
+                Location::new(&context.runtime_env(), &job.locate(path))?;
+            }
+            _ => {}
+        }
+    }
+    view(&context, ORIGINAL, &job.source()?, "the input").await?;
+    if let Some(seed) = &job.anonymize.seed {
+        use_seed(&context, &seed.reveal(job)?);
+    }
+    Ok(context)
+}
+
+/// A session that knows the functions and no table.
+pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
+    let mut config = host.copied_config();
+    let options = config.options_mut();
+    // Hosts that bring their own catalogs switch it off.
+    options.catalog.create_default_catalog_and_schema = true;
+    // One file after the other, in the order of the classes: fewer and better compressed ones.
+    options.execution.minimum_parallel_output_files =
+        datafusion::common::config::ConfigNonZeroUsize::try_new(1)
+            .map_err(|error| Error::query("the session", error))?;
+    if let Some(rows) = job.output.rows_per_file {
+        options.execution.soft_max_rows_per_output_file =
+            datafusion::common::config::ConfigNonZeroUsize::try_new(rows.get())
+                .map_err(|error| Error::query("the session", error))?;
+    }
+    // Caches of its own: a host that runs for weeks remembers which files were there last night.
+    let caches = CacheManager::try_new(&CacheManagerConfig::default())
+        .map_err(|error| Error::query("the session", error))?;
+    let runtime = RuntimeEnv { cache_manager: caches, ..host.runtime_env().as_ref().clone() };
+    let context = SessionContext::new_with_config_rt(config, Arc::new(runtime));
+    datafusion_anonymize::register_all(&context)
+        .map_err(|error| Error::query("the session", error))?;
+    Ok(context)
+}
+
+async fn register_input(
+    job: &Job,
+    context: &SessionContext,
+    name: &str,
+    input: &Input,
+) -> Result<()> {
+    let path = job.locate(&input.path);
+    let files = Files {
+        partitions: input.partitions.iter().map(|name| (name.clone(), DataType::Utf8)).collect(),
+        delimiter: input.delimiter.map_or(b',', |delimiter| delimiter as u8),
+        header: input.header.unwrap_or(true),
+        ..Files::new(&path, input.format())
+    };
+    let what = format!("input '{name}'");
+    let table = files.table(context, &what).await?;
+    let reference = datafusion::common::TableReference::bare(name);
+    context.register_table(reference, table).map_err(|error| Error::query(&what, error))?;
+    Ok(())
+}
+
+async fn view(context: &SessionContext, name: &str, query: &str, what: &str) -> Result<()> {
+    let frame = context.sql(query).await.map_err(|error| Error::planning(what, error))?;
+    context
+        .register_table(name, frame.into_view())
+        .map_err(|error| Error::planning(what, error))?;
+    Ok(())
+}

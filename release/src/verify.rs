@@ -1,0 +1,294 @@
+//! A second look at what was written: read back, measured, compared with what the job asks for.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use datafusion::common::TableReference;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+
+use crate::error::{Error, Result};
+use crate::job::{Checks, Format, Job};
+use crate::manifest::{Check, Column, Counts, Measure};
+use crate::progress::Observer;
+use crate::session::Files;
+use crate::sql::{self, PUBLISHED, PUBLISHED_SENSITIVE, identifier, literal};
+use crate::write::{NO_VALUE, Written, plain_type};
+
+/// Files of a table and how to read them.
+pub(crate) struct Stored<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) format: Format,
+    pub(crate) partitioned_by: &'a [String],
+    /// The columns with the types they had before they were written.
+    pub(crate) schema: &'a Schema,
+}
+
+/// Makes written files a table of the session.
+pub(crate) async fn register(
+    context: &SessionContext,
+    name: &str,
+    stored: &Stored<'_>,
+) -> Result<()> {
+    let what = "reading back what was written";
+    let failed = |error| Error::query(what, error);
+    let is_partition = |field: &Field| stored.partitioned_by.contains(field.name());
+    let fields = stored.schema.fields().iter().filter(|field| !is_partition(field));
+    let fields: Vec<Field> =
+        fields.map(|field| Field::new(field.name(), plain_type(field.data_type()), true)).collect();
+    // Text files do not tell types: a code such as 02139 would be read as a number.
+    let schema = (stored.format != Format::Parquet).then(|| Arc::new(Schema::new(fields)));
+    let partitions = stored.partitioned_by.iter();
+    let files = Files {
+        partitions: partitions.map(|name| (name.clone(), DataType::Utf8)).collect(),
+        schema,
+        ..Files::new(stored.url, stored.format)
+    };
+    let table = files.table(context, what).await?;
+    if stored.partitioned_by.is_empty() {
+        context.register_table(TableReference::bare(name), table).map_err(failed)?;
+        return Ok(());
+    }
+    let raw = format!("{name}_files");
+    context.register_table(TableReference::bare(raw.as_str()), table).map_err(failed)?;
+    let column = |field: &Field| {
+        let quoted = identifier(field.name());
+        match is_partition(field) {
+            true => format!(
+                "arrow_cast(nullif({quoted}, {}), '{}') AS {quoted}",
+                literal(NO_VALUE),
+                plain_type(field.data_type())
+            ),
+            false => quoted,
+        }
+    };
+    let columns: Vec<String> = stored.schema.fields().iter().map(|field| column(field)).collect();
+    let query = format!("SELECT {} FROM {}", columns.join(", "), identifier(&raw));
+    let frame = context.sql(&query).await.map_err(failed)?;
+    context.register_table(TableReference::bare(name), frame.into_view()).map_err(failed)?;
+    Ok(())
+}
+
+/// What a second look found.
+pub(crate) struct Findings {
+    pub(crate) measures: Vec<Measure>,
+    pub(crate) counts: Counts,
+    pub(crate) checks: Vec<Check>,
+    /// What does not hold, in words.
+    pub(crate) unmet: Vec<String>,
+}
+
+/// Reads back what was written and measures it.
+pub(crate) async fn verify(
+    job: &Job,
+    context: &SessionContext,
+    written: &[Written],
+    observer: &dyn Observer,
+) -> Result<Findings> {
+    for (table, name) in written.iter().zip([PUBLISHED, PUBLISHED_SENSITIVE]) {
+        let stored = Stored {
+            url: &table.url,
+            format: job.output.format,
+            partitioned_by: &job.output.partition_by,
+            schema: &table.schema,
+        };
+        register(context, name, &stored).await?;
+    }
+    let mut unmet = Vec::new();
+    check_columns(job, written, &mut unmet);
+    let mut measures = report(context, &sql::privacy_report(job), observer).await?;
+    measures.extend(report(context, &sql::utility_report(job), observer).await?);
+    let counts = counts(job, context, written, &measures).await?;
+    if let Some(table) = written.iter().find(|table| table.rows != counts.rows_published) {
+        unmet.push(format!(
+            "{} rows of '{}' were written and {} are read back",
+            table.rows, table.name, counts.rows_published
+        ));
+    }
+    for measure in measures.iter().filter(|measure| measure.holds == Some(false)) {
+        unmet.push(broken_promise(measure));
+    }
+    let checks = evaluate(job, &measures, &counts);
+    for check in checks.iter().filter(|check| !check.holds) {
+        unmet.push(broken_check(check));
+    }
+    Ok(Findings { measures, counts, checks, unmet })
+}
+
+/// Columns that must never leave did not.
+fn check_columns(job: &Job, written: &[Written], unmet: &mut Vec<String>) {
+    let options = &job.anonymize;
+    let hidden: Vec<&String> = options.identifiers.iter().chain(&options.privacy_unit).collect();
+    for field in written.iter().flat_map(|table| table.schema.fields()) {
+        if hidden.contains(&field.name()) {
+            unmet.push(format!("column '{}' is an identifier and was written", field.name()));
+        }
+    }
+}
+
+async fn report(
+    context: &SessionContext,
+    query: &str,
+    observer: &dyn Observer,
+) -> Result<Vec<Measure>> {
+    let failed = |error| Error::query("verifying", error);
+    let frame = context.sql(query).await.map_err(failed)?;
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.map_err(failed)?;
+    observer.running(&plan);
+    let batches = collect(plan, task).await.map_err(failed)?;
+    Ok(batches.iter().flat_map(measures_of).collect())
+}
+
+fn measures_of(batch: &RecordBatch) -> Vec<Measure> {
+    let names = batch.column(0).as_string::<i32>();
+    let columns = batch.column(1).as_string::<i32>();
+    let values = batch.column(2).as_primitive::<Float64Type>();
+    let targets = batch.columns().get(3).map(|column| column.as_primitive::<Float64Type>());
+    let holds = batch.columns().get(4).map(|column| column.as_boolean());
+    let row = |row: usize| Measure {
+        measure: names.value(row).to_owned(),
+        column: columns.is_valid(row).then(|| columns.value(row).to_owned()),
+        value: values.is_valid(row).then(|| values.value(row)),
+        target: targets.filter(|targets| targets.is_valid(row)).map(|targets| targets.value(row)),
+        holds: holds.filter(|holds| holds.is_valid(row)).map(|holds| holds.value(row)),
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// Rows of both sides. A row that publishes nothing of the columns of a constraint is suppressed, too.
+async fn counts(
+    job: &Job,
+    context: &SessionContext,
+    written: &[Written],
+    measures: &[Measure],
+) -> Result<Counts> {
+    let failed = |error| Error::query("verifying", error);
+    let count = async |name: &str| {
+        let frame = context.table(TableReference::bare(name)).await.map_err(failed)?;
+        frame.count().await.map(|rows| rows as u64).map_err(failed)
+    };
+    let rows_published = count(PUBLISHED).await?;
+    if written.len() > 1 {
+        let sensitive = count(PUBLISHED_SENSITIVE).await?;
+        if sensitive != rows_published {
+            return Err(Error::Unmet(vec![format!(
+                "the two tables have {rows_published} and {sensitive} rows"
+            )]));
+        }
+    }
+    let rows_original =
+        match measures.iter().find(|m| m.measure == "rows_original").and_then(|m| m.value) {
+            Some(rows) => rows as u64,
+            None => count(sql::ORIGINAL).await?,
+        };
+    let starred = measures
+        .iter()
+        .filter(|m| job.anonymize.has_constraints() && m.measure == "suppressed_rows");
+    let starred =
+        starred.filter(|m| m.column.is_some()).filter_map(|m| m.value).fold(0.0, f64::max);
+    let missing = rows_original.saturating_sub(rows_published);
+    Ok(Counts { rows_original, rows_published, rows_suppressed: missing + starred as u64 })
+}
+
+/// The checks of the job and those that a method needs beside the report's own.
+fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
+    let Checks {
+        min_k,
+        min_l,
+        min_entropy_l,
+        max_t,
+        max_alpha,
+        max_loss,
+        max_column_loss,
+        max_suppressed,
+        min_rows,
+    } = &job.checks;
+    let mut checks = Vec::new();
+    let whole = |limit: &std::num::NonZeroU64| limit.get() as f64;
+    let of = |name: &'static str| measures.iter().filter(move |measure| measure.measure == name);
+    let mut all = |check: &str, name: &'static str, limit: Option<f64>, at_least: bool| {
+        let Some(limit) = limit else { return };
+        let found: Vec<&Measure> = of(name).collect();
+        if found.is_empty() {
+            checks.push(judge(check, None, (limit, at_least), None));
+        }
+        for measure in found {
+            checks.push(judge(check, measure.column.clone(), (limit, at_least), measure.value));
+        }
+    };
+    all("min_k", "k", min_k.as_ref().map(whole), true);
+    all("min_l", "l", min_l.as_ref().map(whole), true);
+    all("min_entropy_l", "entropy_l", *min_entropy_l, true);
+    all("max_t", "t", *max_t, false);
+    all("max_alpha", "alpha", *max_alpha, false);
+    if job.anonymize.is_sliced() && job.anonymize.diversity.as_deref() != Some("distinct") {
+        // Whoever knows a bucket names a sensitive value with a chance of at most 1/l.
+        let chance = job.anonymize.l.map(|l| 1.0 / l as f64);
+        all("naming_chance", "naming_chance", chance, false);
+    }
+    let loss = |column: Option<&str>| {
+        let ncp = of("ncp").find(|measure| measure.column.as_deref() == column);
+        ncp.and_then(|measure| measure.value)
+    };
+    checks.extend(max_loss.map(|limit| judge("max_loss", None, (limit, false), loss(None))));
+    for (column, limit) in max_column_loss {
+        let lost = loss(Some(column));
+        checks.push(judge("max_column_loss", Some(column.clone()), (*limit, false), lost));
+    }
+    let suppressed = match counts.rows_original {
+        0 => None,
+        rows => Some(counts.rows_suppressed as f64 / rows as f64),
+    };
+    checks.extend(
+        max_suppressed.map(|limit| judge("max_suppressed", None, (limit, false), suppressed)),
+    );
+    let rows = Some(counts.rows_published as f64);
+    checks
+        .extend(min_rows.as_ref().map(|limit| judge("min_rows", None, (whole(limit), true), rows)));
+    checks
+}
+
+/// What cannot be told does not hold.
+fn judge(
+    check: &str,
+    column: Option<String>,
+    (limit, at_least): (f64, bool),
+    value: Option<f64>,
+) -> Check {
+    // A share such as 1/3 is rounded in other places than the count it comes from.
+    const ROUNDING: f64 = 1e-9;
+    let holds = value.is_some_and(|value| match at_least {
+        true => value >= limit - ROUNDING,
+        false => value <= limit + ROUNDING,
+    });
+    Check { check: check.to_owned(), column, limit, value, holds }
+}
+
+fn broken_promise(measure: &Measure) -> String {
+    let Measure { measure: name, column, value, target, .. } = measure;
+    let column = column.as_ref().map(|column| format!(" of '{column}'")).unwrap_or_default();
+    let value = value.map_or("cannot be told".to_owned(), |value| format!("is {value}"));
+    let target = target.map(|target| format!(" and {target} was asked for")).unwrap_or_default();
+    format!("{name}{column} {value}{target}")
+}
+
+fn broken_check(check: &Check) -> String {
+    let Check { check: name, column, limit, value, .. } = check;
+    let column = column.as_ref().map(|column| format!(" of '{column}'")).unwrap_or_default();
+    match value {
+        Some(value) => format!("{name}{column} = {limit} is not met: it is {value}"),
+        None => format!("{name}{column} = {limit} cannot be told of this release"),
+    }
+}
+
+/// The columns of a written table, as the manifest tells them.
+pub(crate) fn columns(schema: &Schema) -> Vec<Column> {
+    let column = |field: &Arc<Field>| Column {
+        name: field.name().clone(),
+        r#type: field.data_type().to_string(),
+        nullable: field.is_nullable(),
+    };
+    schema.fields().iter().map(column).collect()
+}

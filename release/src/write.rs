@@ -1,0 +1,162 @@
+//! From rows to files in the staging place.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use datafusion::datasource::file_format::csv::CsvFormatFactory;
+use datafusion::datasource::file_format::json::JsonFormatFactory;
+use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
+use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
+use datafusion::logical_expr::LogicalPlanBuilder;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+
+use crate::error::{Error, Result};
+use crate::job::{Format, Job};
+use crate::progress::Observer;
+use crate::sql::{self, identifier, literal};
+
+/// What stands for a missing value in the name of a directory, as Hive, Spark and DuckDB read it.
+pub(crate) const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// Files that were written and not yet looked at.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// `published`, or `quasi_identifiers` and `sensitive`.
+    pub(crate) name: &'static str,
+    /// Where DataFusion finds it.
+    pub(crate) url: String,
+    /// The columns as they left `anonymize`.
+    pub(crate) schema: SchemaRef,
+    pub(crate) rows: u64,
+}
+
+/// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
+pub(crate) async fn plan(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+    let publish = job.anonymize.has_two_tables().then_some("quasi_identifiers");
+    let call = sql::anonymize(job, publish);
+    let frame = context
+        .sql(&format!("SELECT * FROM {call}"))
+        .await
+        .map_err(|error| Error::planning("anonymize", error))?;
+    for column in &job.output.partition_by {
+        let schema = frame.schema().as_arrow();
+        let Ok(field) = schema.field_with_name(column) else {
+            let names: Vec<&str> =
+                schema.fields().iter().map(|field| field.name().as_str()).collect();
+            return Err(Error::job(format!(
+                "output: partition_by names '{column}', which is not published; the columns are {}",
+                names.join(", ")
+            )));
+        };
+        if field.data_type().is_nested() || schema.fields().len() == job.output.partition_by.len() {
+            return Err(Error::job(format!(
+                "output: partition_by cannot take '{column}': bounds are no name of a directory, and at \
+                 least one column must stay in the files"
+            )));
+        }
+    }
+    Ok(frame)
+}
+
+/// Writes the table, or both, below `staging`, a URL with a slash at its end.
+pub(crate) async fn write(
+    job: &Job,
+    context: &SessionContext,
+    release: DataFrame,
+    staging: &str,
+    observer: &dyn Observer,
+) -> Result<Vec<Written>> {
+    if job.anonymize.has_two_tables() {
+        return write_both(job, context, release, staging).await;
+    }
+    let schema = Arc::clone(release.schema().inner());
+    let url = format!("{staging}published/");
+    let failed = |error| Error::query("anonymizing", error);
+    let frame = copy(job, context, &schema, &url).await?;
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.map_err(failed)?;
+    observer.running(&plan);
+    let counted = collect(plan, task).await.map_err(failed)?;
+    let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
+    let rows = counts.flatten().sum();
+    Ok(vec![Written { name: "published", url, schema, rows }])
+}
+
+/// The plan that writes the release. Not `COPY`, which takes no quoted names for `PARTITIONED BY`.
+async fn copy(
+    job: &Job,
+    context: &SessionContext,
+    schema: &Schema,
+    url: &str,
+) -> Result<DataFrame> {
+    let failed = |error| Error::query("anonymizing", error);
+    let columns = selected_columns(schema, &job.output.partition_by);
+    let query = format!("SELECT {columns} FROM {}", sql::anonymize(job, None));
+    let (state, input) = context.sql(&query).await.map_err(failed)?.into_parts();
+    let (format, mut options): (Arc<dyn FileFormatFactory>, Vec<(&str, &str)>) =
+        match job.output.format {
+            Format::Parquet => (Arc::new(ParquetFormatFactory::new()), Vec::new()),
+            Format::Csv => (Arc::new(CsvFormatFactory::new()), vec![("format.has_header", "true")]),
+            Format::Json => (Arc::new(JsonFormatFactory::new()), Vec::new()),
+        };
+    options.extend(job.output.compression.as_deref().map(|name| ("format.compression", name)));
+    let options = options.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let plan = LogicalPlanBuilder::copy_to(
+        input,
+        url.to_owned(),
+        format_as_file_type(format),
+        options.collect(),
+        job.output.partition_by.clone(),
+    );
+    let plan = plan.and_then(LogicalPlanBuilder::build).map_err(failed)?;
+    Ok(DataFrame::new(state, plan))
+}
+
+fn selected_columns(schema: &Schema, partitions: &[String]) -> String {
+    if partitions.is_empty() {
+        return "*".to_owned();
+    }
+    let column = |name: &String| {
+        let quoted = identifier(name);
+        match partitions.contains(name) {
+            // The writer of directories takes a missing value for an empty text or a zero.
+            true => {
+                format!("coalesce(arrow_cast({quoted}, 'Utf8'), {}) AS {quoted}", literal(NO_VALUE))
+            }
+            false => quoted,
+        }
+    };
+    let columns: Vec<String> = schema.fields().iter().map(|field| column(field.name())).collect();
+    columns.join(", ")
+}
+
+async fn write_both(
+    job: &Job,
+    context: &SessionContext,
+    release: DataFrame,
+    staging: &str,
+) -> Result<Vec<Written>> {
+    let failed = |error| Error::query("anonymizing", error);
+    let ending = job.output.format.ending();
+    let urls = ["quasi_identifiers", "sensitive"].map(|name| (name, format!("{staging}{name}/")));
+    let file = |(name, url): &(&str, String)| format!("{url}{name}{ending}");
+    let files = TwoFiles { quasi_identifiers: file(&urls[0]), sensitive: file(&urls[1]) };
+    let sensitive = sql::anonymize(job, Some("sensitive"));
+    let sensitive = context.sql(&format!("SELECT * FROM {sensitive}")).await.map_err(failed)?;
+    let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
+    let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
+    let tables = urls.into_iter().zip(schemas).zip(rows);
+    Ok(tables.map(|(((name, url), schema), rows)| Written { name, url, schema, rows }).collect())
+}
+
+/// The type that a column has when it is read from a text file.
+pub(crate) fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plain_type(values),
+        DataType::Utf8View | DataType::LargeUtf8 => DataType::Utf8,
+        other => other.clone(),
+    }
+}

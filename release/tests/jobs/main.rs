@@ -1,0 +1,70 @@
+//! Release jobs from beginning to end, on a local disk and in an object store.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod local;
+mod mistakes;
+mod remote;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anonymize_release::{Error, Job, Outcome, RunOptions, run};
+use datafusion::prelude::SessionContext;
+
+/// A job over a small census, with what a test adds to its sections.
+#[derive(Clone)]
+pub struct Draft {
+    pub query: &'static str,
+    pub anonymize: &'static str,
+    pub output: String,
+    pub checks: &'static str,
+}
+
+pub const CENSUS: &str = "SELECT age, sex, education, zip, occupation, person_id FROM sample_census(rows => 2000, seed => 3)";
+pub const ROUNDED: &str = r#"
+k = 10
+quasi_identifiers = ["age", "sex", "education"]
+sensitive = ["occupation"]
+identifiers = ["person_id"]
+keep = ["zip"]
+seed = "a secret"
+"#;
+
+impl Draft {
+    pub fn new(output: &str) -> Self {
+        Self {
+            query: CENSUS,
+            anonymize: ROUNDED,
+            output: format!("path = \"{output}\""),
+            checks: "",
+        }
+    }
+
+    pub fn job(&self, directory: &Path) -> Result<Job, Error> {
+        let Self { query, anonymize, output, checks } = self;
+        let text = format!(
+            "name = \"census\"\nquery = \"\"\"{query}\"\"\"\n[output]\n{output}\n[checks]\n{checks}\n[anonymize]\n{anonymize}"
+        );
+        Job::from_toml(&text, directory)
+    }
+
+    pub async fn run(&self, directory: &Path) -> Result<Outcome, Error> {
+        run(&self.job(directory)?, &SessionContext::new(), RunOptions::default()).await
+    }
+}
+
+/// Every file below a directory with its bytes, links left out.
+pub fn tree(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let Ok(entries) = std::fs::read_dir(directory) else { return found };
+    for entry in entries {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            found.extend(tree(&entry.path()));
+        } else if kind.is_file() && entry.file_name() != ".lock" {
+            found.insert(entry.path(), std::fs::read(entry.path()).unwrap());
+        }
+    }
+    found
+}
