@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DFSchema, ParamValues};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
@@ -28,12 +29,19 @@ use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
 use futures::{Stream, StreamExt};
+use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use crate::gate::{self, Verdict};
 use crate::release::{Release, lease};
 use crate::session::{Allowance, Session, Watch};
 use crate::wire::{self, state};
+
+/// Rows that travel together from the engine to the connection.
+const CHUNK: usize = 256;
+
+/// How many such bundles may wait for a slow client.
+const AHEAD: usize = 2;
 
 /// Where the protocol's handlers keep the timeout that a client asked for.
 const CLIENT_TIMEOUT: &str = "statement_timeout_ms";
@@ -164,9 +172,29 @@ async fn supervise(
         begun = begin => begun.map_err(wire::in_plain_words)?,
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
-    let running = Running { rows, watch, _allowance: allowance, _leased: leased };
-    response.data_rows = Supervised { running: Some(running) }.boxed();
+    let running = Running { rows: produce(rows, (allowance, leased)), watch };
+    response.data_rows = Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
     Ok(response)
+}
+
+/// Lets a task compute the rows: the connection stays awake for a cancel request however long the engine
+/// takes between two of them. The task keeps what it uses until it is done, or noticed that it is not
+/// wanted any more.
+fn produce(
+    rows: SendableRowStream,
+    held: (Arc<Allowance>, Vec<Arc<Release>>),
+) -> Chunks {
+    let (send, receive) = tokio::sync::mpsc::channel(AHEAD);
+    let task = SpawnedTask::spawn(async move {
+        let mut chunks = rows.ready_chunks(CHUNK);
+        while let Some(chunk) = chunks.next().await {
+            if send.send(chunk).await.is_err() {
+                break;
+            }
+        }
+        drop(held);
+    });
+    Chunks { receive, _task: task }
 }
 
 /// The query in a state of its own, with the memory of its connection and its parameters in place.
@@ -194,33 +222,45 @@ async fn prepare(
     Ok((DataFrame::new(state, plan), leased))
 }
 
-/// The rows of a query, and all that it holds while it runs.
-struct Running {
-    rows: SendableRowStream,
-    watch: Watch,
-    _allowance: Arc<Allowance>,
-    _leased: Vec<Arc<Release>>,
+/// Rows of a query by the hundred, from the task that computes them. Dropped, it stops the task.
+struct Chunks {
+    receive: Receiver<Vec<PgWireResult<DataRow>>>,
+    _task: SpawnedTask<()>,
 }
 
-/// Lets go of everything with the last row or the first error.
+/// A query and who watches over it.
+struct Running {
+    rows: Chunks,
+    watch: Watch,
+}
+
+/// The rows one by one. Lets go of everything with the last row or the first error.
 struct Supervised {
     running: Option<Running>,
+    ready: std::vec::IntoIter<PgWireResult<DataRow>>,
 }
 
 impl Stream for Supervised {
     type Item = PgWireResult<DataRow>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(running) = &mut self.running else { return Poll::Ready(None) };
-        let row = match Pin::new(&mut running.watch).poll(cx) {
-            Poll::Ready(interrupted) => Some(Err(interrupted)),
-            Poll::Pending => match running.rows.poll_next_unpin(cx) {
+        let this = self.as_mut().get_mut();
+        let row = loop {
+            let Some(running) = &mut this.running else { return Poll::Ready(None) };
+            if let Some(row) = this.ready.next() {
+                break Some(row.map_err(wire::in_plain_words));
+            }
+            if let Poll::Ready(interrupted) = Pin::new(&mut running.watch).poll(cx) {
+                break Some(Err(interrupted));
+            }
+            match running.rows.receive.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(row) => row.map(|row| row.map_err(wire::in_plain_words)),
-            },
+                Poll::Ready(Some(chunk)) => this.ready = chunk.into_iter(),
+                Poll::Ready(None) => break None,
+            }
         };
         if !matches!(row, Some(Ok(_))) {
-            self.running = None;
+            this.running = None;
         }
         Poll::Ready(row)
     }

@@ -140,7 +140,9 @@ impl Callers {
     /// Stops what a connection runs, if the secret is right.
     pub fn cancel(&self, number: i32, key: &SecretKey) {
         let connections = self.connections.lock();
-        let known = connections.get(&number).filter(|(secret, _)| secret == key);
+        let known = connections.get(&number);
+        // The same bytes, in whichever version of the protocol they were sent.
+        let known = known.filter(|(secret, _)| secret.to_bytes() == key.to_bytes());
         if let Some(session) = known.and_then(|(_, session)| session.upgrade()) {
             session.cancel();
         }

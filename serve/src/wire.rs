@@ -48,15 +48,29 @@ fn info(severity: &str, code: &str, message: impl Into<String>) -> PgWireError {
 
 /// An error of the engine, which only ever saw releases: it cannot quote a raw cell.
 pub fn of_engine(failure: &DataFusionError) -> PgWireError {
-    let text = failure.strip_backtrace();
-    // Each layer puts its own name in front of the sentence.
-    let layers = ["Error during planning: ", "Execution error: ", "Resources exhausted: ", "SQL error: "];
-    let plain = layers.iter().find_map(|layer| text.strip_prefix(layer)).unwrap_or(&text);
-    error(code(failure, plain), plain)
+    let root = failure.find_root();
+    let text = root.strip_backtrace();
+    let plain = LAYERS.iter().fold(text.as_str(), |text, layer| {
+        text.strip_prefix(layer).unwrap_or(text)
+    });
+    error(code(root, plain), plain)
 }
 
-fn code(failure: &DataFusionError, text: &str) -> &'static str {
-    match failure.find_root() {
+/// Each layer of the engine puts its own name in front of the sentence; these are told by the code.
+const LAYERS: [&str; 9] = [
+    "Error during planning: ",
+    "Execution error: ",
+    "Resources exhausted: ",
+    "SQL error: ",
+    "Schema error: ",
+    "This feature is not implemented: ",
+    "Arrow error: ",
+    "Cast error: ",
+    "Parser error: ",
+];
+
+fn code(root: &DataFusionError, text: &str) -> &'static str {
+    match root {
         DataFusionError::SQL(..) => state::SYNTAX,
         DataFusionError::SchemaError(error, _) => match error.as_ref() {
             SchemaError::FieldNotFound { .. } => state::NO_COLUMN,

@@ -7,13 +7,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::{
     CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider,
 };
-use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreRegistry;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::object_store::ObjectStore;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_postgres::DfSessionService;
@@ -70,6 +72,7 @@ impl Workspace {
         context.register_catalog(DATABASE, catalog);
         datafusion_anonymize::register_all(&context)?;
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
+        context.register_udf(session_user(user));
         for name in UNBOUNDED {
             context.deregister_udf(name);
         }
@@ -79,6 +82,13 @@ impl Workspace {
         );
         Ok(Self { user: user.to_owned(), may_refresh, views, protocol })
     }
+}
+
+/// `current_user`, which the parser turns into a call of this.
+fn session_user(user: &str) -> ScalarUDF {
+    let user = ColumnarValue::Scalar(ScalarValue::Utf8(Some(user.to_owned())));
+    let answer = move |_: &[ColumnarValue]| Ok(user.clone());
+    create_udf("session_user", vec![], DataType::Utf8, Volatility::Stable, Arc::new(answer))
 }
 
 /// The schema of a user: the permitted views, each with its current release.
