@@ -17,6 +17,7 @@
 //! The two sessions share no table, no store and no memory: a client's statement, whatever it says, runs
 //! where there is nothing raw to find.
 
+mod compute;
 mod connection;
 mod error;
 mod gate;
@@ -44,6 +45,7 @@ use log::info;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::compute::Compute;
 pub use crate::error::{Error, Result};
 pub use crate::policy::Policy;
 use crate::refresh::{Refresher, Worker};
@@ -81,7 +83,10 @@ pub async fn serve(
     let (stop, stopping) = watch::channel(false);
     let releases = Arc::new(Releases::default());
     let (refresher, requests) = refresh::channel();
-    let service = Service::new(policy, &releases, refresher.clone(), stopping.clone())?;
+    let compute = Compute::new()?;
+    let engine = compute.handle().ok_or_else(|| Error::setup("there are no worker threads"))?;
+    let helpers = (refresher.clone(), engine.clone());
+    let service = Service::new(policy, &releases, helpers, stopping.clone())?;
     let resources = (host(policy)?, &service.runtime);
     let mut worker = Worker::new(policy, &releases, resources, stopping.clone());
     worker.adopt().await;
@@ -96,9 +101,7 @@ pub async fn serve(
         max_connections: policy.server.max_connections,
         grace: policy.server.grace,
     };
-    // On a thread of its own: what it computes must not hold up what is served.
-    let runtime = tokio::runtime::Handle::current();
-    let work = tokio::task::spawn_blocking(move || runtime.block_on(worker.run(requests)));
+    let work = tokio::task::spawn_blocking(move || engine.block_on(worker.run(requests)));
     let hang_ups = tokio::spawn(refresh_on_hang_up(refresher));
     let listening = tokio::spawn(listener.run(stopping));
     asked_to_stop.await;
@@ -108,7 +111,9 @@ pub async fn serve(
     hang_ups.abort();
     let ended = |error: tokio::task::JoinError| Error::Failed(format!("a part of the service failed: {error}"));
     listening.await.map_err(ended)?;
-    work.await.map_err(ended)
+    work.await.map_err(ended)?;
+    compute.end().await;
+    Ok(())
 }
 
 /// Releases are as public as the views' users; whoever else has an account on the machine is not one.

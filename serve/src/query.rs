@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DFSchema, ParamValues};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
@@ -29,9 +28,11 @@ use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
 use futures::{Stream, StreamExt};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
+use crate::compute::Work;
 use crate::gate::{self, Verdict};
 use crate::release::{Release, lease};
 use crate::session::{Allowance, Session, Watch};
@@ -163,7 +164,10 @@ async fn supervise(
     let begin = async {
         let allowance = session.allowance().await?;
         let (frame, leased) = prepare(query, context, &allowance).await?;
-        let response = encode_dataframe(frame, &query.format, Some(options)).await?;
+        let format = query.format.clone();
+        let encode = async move { encode_dataframe(frame, &format, Some(options)).await };
+        let response = Work::start(&session.service().engine, encode).done().await;
+        let response = response.map_err(|error| wire::error(state::INTERNAL, error.to_string()))??;
         Ok((response, allowance, leased))
     };
     let (mut response, allowance, leased) = tokio::select! {
@@ -172,7 +176,8 @@ async fn supervise(
         begun = begin => begun.map_err(wire::in_plain_words)?,
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
-    let running = Running { rows: produce(rows, (allowance, leased)), watch };
+    let rows = produce(&session.service().engine, rows, (allowance, leased));
+    let running = Running { rows, watch };
     response.data_rows = Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
     Ok(response)
 }
@@ -181,11 +186,12 @@ async fn supervise(
 /// takes between two of them. The task keeps what it uses until it is done, or noticed that it is not
 /// wanted any more.
 fn produce(
+    engine: &Handle,
     rows: SendableRowStream,
     held: (Arc<Allowance>, Vec<Arc<Release>>),
 ) -> Chunks {
     let (send, receive) = tokio::sync::mpsc::channel(AHEAD);
-    let task = SpawnedTask::spawn(async move {
+    let work = Work::start(engine, async move {
         let mut chunks = rows.ready_chunks(CHUNK);
         while let Some(chunk) = chunks.next().await {
             if send.send(chunk).await.is_err() {
@@ -194,7 +200,7 @@ fn produce(
         }
         drop(held);
     });
-    Chunks { receive, _task: task }
+    Chunks { receive, _work: work }
 }
 
 /// The query in a state of its own, with the memory of its connection and its parameters in place.
@@ -225,7 +231,7 @@ async fn prepare(
 /// Rows of a query by the hundred, from the task that computes them. Dropped, it stops the task.
 struct Chunks {
     receive: Receiver<Vec<PgWireResult<DataRow>>>,
-    _task: SpawnedTask<()>,
+    _work: Work<()>,
 }
 
 /// A query and who watches over it.

@@ -13,6 +13,7 @@ use datafusion_postgres::pgwire::api::{
 };
 use datafusion_postgres::pgwire::messages::startup::SecretKey;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 
 use crate::error::{Error, Result};
@@ -40,6 +41,8 @@ pub struct Service {
     // Resources
     /// The engine's resources for queries: no store but that of the releases.
     pub runtime: Arc<RuntimeEnv>,
+    /// The threads that queries are computed on.
+    pub engine: Handle,
     /// Who can be cancelled.
     pub callers: Callers,
     /// Computes views anew.
@@ -69,7 +72,7 @@ impl Service {
     pub fn new(
         policy: &Policy,
         releases: &Arc<Releases>,
-        refresher: Refresher,
+        (refresher, engine): (Refresher, Handle),
         stopping: watch::Receiver<bool>,
     ) -> Result<Arc<Self>> {
         let server = &policy.server;
@@ -94,6 +97,7 @@ impl Service {
             },
             turns: Arc::new(Semaphore::new(server.max_queries)),
             runtime,
+            engine,
             callers: Callers::default(),
             refresher,
             stopping,
