@@ -100,7 +100,11 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
 fn check_nothing_else(options: &Options) -> Result<(), Failure> {
     let given = [
         ("-c and -f", options.has_script(), "write the queries of views into the policy"),
-        ("--memory-limit", options.memory_limit.is_some(), "set query_memory_mb and refresh_memory_mb"),
+        (
+            "--memory-limit",
+            options.memory_limit.is_some(),
+            "set query_memory_mb and refresh_memory_mb",
+        ),
         ("--temp-dir", options.temp_dir.is_some(), "set temp_dir in [server]"),
         ("--data-path", options.data_path.is_some(), "paths start where the policy is"),
     ];

@@ -21,7 +21,8 @@ pub struct Compute {
 impl Compute {
     /// As many threads as there are cores.
     pub fn new() -> Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("anonymize-compute").enable_all().build();
+        let runtime =
+            Builder::new_multi_thread().thread_name("anonymize-compute").enable_all().build();
         let failed = |error| Error::setup(format!("cannot start the worker threads: {error}"));
         Ok(Self { runtime: Some(runtime.map_err(failed)?) })
     }

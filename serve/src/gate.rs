@@ -176,7 +176,10 @@ pub fn in_known_words(sql: &str) -> Cow<'_, str> {
     let statement = sql.trim().trim_end_matches(';').trim_end();
     let mut words = statement.split_whitespace();
     let expected = ["refresh", "materialized", "view"];
-    if !expected.iter().all(|word| words.next().is_some_and(|given| given.eq_ignore_ascii_case(word))) {
+    if !expected
+        .iter()
+        .all(|word| words.next().is_some_and(|given| given.eq_ignore_ascii_case(word)))
+    {
         return Cow::Borrowed(sql);
     }
     match (words.next(), words.next()) {
@@ -284,14 +287,21 @@ mod tests {
         ] {
             assert_eq!(verdict(sql).unwrap(), Verdict::Connection, "{sql}");
         }
-        for sql in ["DISCARD ALL", "RESET ALL", "SET client_encoding = 'UTF8'", "SET SESSION datestyle = 'ISO'"] {
+        for sql in [
+            "DISCARD ALL",
+            "RESET ALL",
+            "SET client_encoding = 'UTF8'",
+            "SET SESSION datestyle = 'ISO'",
+        ] {
             assert!(matches!(verdict(sql).unwrap(), Verdict::Acknowledge(_)), "{sql}");
         }
     }
 
     #[test]
     fn a_refresh_is_understood_as_postgres_writes_it() {
-        for sql in ["REFRESH MATERIALIZED VIEW patients;", "refresh  materialized view public.patients"] {
+        for sql in
+            ["REFRESH MATERIALIZED VIEW patients;", "refresh  materialized view public.patients"]
+        {
             assert_eq!(verdict(sql).unwrap(), Verdict::Refresh("patients".to_owned()), "{sql}");
         }
     }

@@ -21,6 +21,7 @@ mod compute;
 mod connection;
 mod error;
 mod gate;
+mod interrupt;
 pub mod policy;
 mod query;
 mod refresh;
@@ -91,7 +92,8 @@ pub async fn serve(
     let mut worker = Worker::new(policy, &releases, resources, stopping.clone());
     worker.adopt().await;
 
-    let cannot = |error: std::io::Error| Error::setup(format!("cannot listen on {listen}: {error}"));
+    let cannot =
+        |error: std::io::Error| Error::setup(format!("cannot listen on {listen}: {error}"));
     let listener = TcpListener::bind(listen).await.map_err(cannot)?;
     ready(listener.local_addr().map_err(cannot)?);
     let listener = Listener {
@@ -109,7 +111,9 @@ pub async fn serve(
     // Both tasks hold a receiver.
     let _ = stop.send(true);
     hang_ups.abort();
-    let ended = |error: tokio::task::JoinError| Error::Failed(format!("a part of the service failed: {error}"));
+    let ended = |error: tokio::task::JoinError| {
+        Error::Failed(format!("a part of the service failed: {error}"))
+    };
     listening.await.map_err(ended)?;
     work.await.map_err(ended)?;
     compute.end().await;

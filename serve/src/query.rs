@@ -34,6 +34,7 @@ use tokio::time::Instant;
 
 use crate::compute::Work;
 use crate::gate::{self, Verdict};
+use crate::interrupt::Stop;
 use crate::release::{Release, lease};
 use crate::session::{Allowance, Session, Watch};
 use crate::wire::{self, state};
@@ -161,13 +162,15 @@ async fn supervise(
     (session, mut watch): (&Arc<Session>, Watch),
     options: Arc<FormatOptions>,
 ) -> PgWireResult<QueryResponse> {
+    let stop = Stop::default();
     let begin = async {
         let allowance = session.allowance().await?;
-        let (frame, leased) = prepare(query, context, &allowance).await?;
+        let (frame, leased) = prepare(query, context, (&allowance, &stop)).await?;
         let format = query.format.clone();
         let encode = async move { encode_dataframe(frame, &format, Some(options)).await };
         let response = Work::start(&session.service().engine, encode).done().await;
-        let response = response.map_err(|error| wire::error(state::INTERNAL, error.to_string()))??;
+        let response =
+            response.map_err(|error| wire::error(state::INTERNAL, error.to_string()))??;
         Ok((response, allowance, leased))
     };
     let (mut response, allowance, leased) = tokio::select! {
@@ -177,8 +180,9 @@ async fn supervise(
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
     let rows = produce(&session.service().engine, rows, (allowance, leased));
-    let running = Running { rows, watch };
-    response.data_rows = Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
+    let running = Running { rows, watch, _stop: stop };
+    response.data_rows =
+        Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
     Ok(response)
 }
 
@@ -207,7 +211,7 @@ fn produce(
 async fn prepare(
     query: &Query<'_>,
     context: &SessionContext,
-    allowance: &Allowance,
+    (allowance, stop): (&Allowance, &Stop),
 ) -> PgWireResult<(DataFrame, Vec<Arc<Release>>)> {
     // A prepared statement is planned again, so that it reads the current release.
     let mut plan = plan(query.statement, context).await?;
@@ -224,6 +228,7 @@ async fn prepare(
     let leased = lease(&plan).map_err(failed)?;
     let state = SessionStateBuilder::new_from_existing(context.state())
         .with_runtime_env(Arc::clone(&allowance.runtime))
+        .with_physical_optimizer_rule(stop.rule())
         .build();
     Ok((DataFrame::new(state, plan), leased))
 }
@@ -238,6 +243,7 @@ struct Chunks {
 struct Running {
     rows: Chunks,
     watch: Watch,
+    _stop: Stop,
 }
 
 /// The rows one by one. Lets go of everything with the last row or the first error.

@@ -55,7 +55,9 @@ impl ReleaseTable {
 
     fn release(&self) -> Result<Arc<Release>> {
         self.release.upgrade().ok_or_else(|| {
-            plan_datafusion_err!("a newer release has replaced the one this query is about: run it again")
+            plan_datafusion_err!(
+                "a newer release has replaced the one this query is about: run it again"
+            )
         })
     }
 }

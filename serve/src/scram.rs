@@ -98,8 +98,8 @@ impl fmt::Debug for Verifier {
 
 impl fmt::Display for Verifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [salt, stored, server] =
-            [&self.salt[..], &self.stored_key, &self.server_key].map(|bytes| STANDARD.encode(bytes));
+        let [salt, stored, server] = [&self.salt[..], &self.stored_key, &self.server_key]
+            .map(|bytes| STANDARD.encode(bytes));
         write!(f, "{MECHANISM}${}:{salt}${stored}:{server}", self.iterations)
     }
 }
@@ -140,11 +140,7 @@ impl Challenge {
         Self::with_nonce(verifier, first, &STANDARD.encode(ours))
     }
 
-    fn with_nonce(
-        verifier: Verifier,
-        first: &[u8],
-        ours: &str,
-    ) -> Result<(Self, String), Refusal> {
+    fn with_nonce(verifier: Verifier, first: &[u8], ours: &str) -> Result<(Self, String), Refusal> {
         let first = std::str::from_utf8(first).map_err(|_| Refusal::Malformed)?;
         // 'y' says that the client could bind to the channel and believes that we cannot: it is right.
         let header = ["n,,", "y,,"].into_iter().find(|header| first.starts_with(header));

@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long a client that is turned away may take to say hello.
 const TURNED_AWAY: Duration = Duration::from_secs(1);
 
+/// What a client sends first that would like to encrypt: over TLS, over GSSAPI.
+const ENCRYPTION: [u32; 2] = [80_877_103, 80_877_104];
+
 /// Refuses to carry rows or logins over a network where others can read them.
 pub fn check_exposure(policy: &Policy, listen: SocketAddr, allow_insecure: bool) -> Result<()> {
     if allow_insecure || is_loopback(listen.ip()) {
@@ -175,8 +178,9 @@ pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
 
 /// Says why, so that the client does not blame the network.
 async fn turn_away(mut stream: TcpStream) {
-    let mut hello = [0; 1024];
-    let _ = tokio::time::timeout(TURNED_AWAY, stream.read(&mut hello)).await;
+    if !matches!(tokio::time::timeout(TURNED_AWAY, hear_out(&mut stream)).await, Ok(Ok(()))) {
+        return;
+    }
     let error = wire::fatal(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
     let message = ErrorResponse::from(ErrorInfo::from(error));
     let mut bytes = bytes::BytesMut::new();
@@ -186,9 +190,27 @@ async fn turn_away(mut stream: TcpStream) {
     }
 }
 
+/// Reads until the client has said who it is: before that, it takes no error for an answer.
+async fn hear_out(stream: &mut TcpStream) -> std::io::Result<()> {
+    loop {
+        let length = stream.read_u32().await?;
+        let code = stream.read_u32().await?;
+        if code == ENCRYPTION[0] || code == ENCRYPTION[1] {
+            // Not over TLS, not over GSSAPI.
+            stream.write_all(b"N").await?;
+            continue;
+        }
+        let rest = length.saturating_sub(8).min(10_000);
+        let mut rest = vec![0; rest as usize];
+        stream.read_exact(&mut rest).await?;
+        return Ok(());
+    }
+}
+
 /// Waits for Ctrl-C or, as service managers send it, for the signal to end.
 pub fn asked_to_stop() -> Result<impl Future<Output = ()>> {
-    let failed = |error: std::io::Error| Error::setup(format!("signals cannot be received: {error}"));
+    let failed =
+        |error: std::io::Error| Error::setup(format!("signals cannot be received: {error}"));
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -108,7 +108,8 @@ impl Session {
         let turn = Arc::clone(&self.service.turns).acquire_owned().await;
         let turn = turn.map_err(|_| shutting_down())?;
         let base = &self.service.runtime;
-        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(self.service.limits.query_memory));
+        let pool: Arc<dyn MemoryPool> =
+            Arc::new(FairSpillPool::new(self.service.limits.query_memory));
         let runtime = Arc::new(RuntimeEnv { memory_pool: pool, ..base.as_ref().clone() });
         let allowance = Arc::new(Allowance { runtime, _turn: turn });
         *held = Arc::downgrade(&allowance);

@@ -63,9 +63,10 @@ impl Startup {
         warn!("login refused: {refusal}");
         match refusal {
             Refusal::Malformed => fatal("08P01", refusal.to_string()),
-            Refusal::WrongPassword => {
-                fatal(state::WRONG_PASSWORD, format!("password authentication failed for user \"{user}\""))
-            }
+            Refusal::WrongPassword => fatal(
+                state::WRONG_PASSWORD,
+                format!("password authentication failed for user \"{user}\""),
+            ),
         }
     }
 
@@ -107,7 +108,8 @@ impl StartupHandler for Startup {
                 save_startup_parameters_to_metadata(client, startup);
                 let service = self.session.service();
                 if service.requires_tls && !client.is_secure() {
-                    let message = "this service takes encrypted connections only: use sslmode=require";
+                    let message =
+                        "this service takes encrypted connections only: use sslmode=require";
                     return Err(fatal(state::NO_AUTHORIZATION, message));
                 }
                 let user = user(client)?;

@@ -21,7 +21,11 @@ pub fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|error| unreadable("tls_certificate", &tls.certificate, &error))?;
     if certificates.is_empty() {
-        return Err(unreadable("tls_certificate", &tls.certificate, &"there is no certificate in it"));
+        return Err(unreadable(
+            "tls_certificate",
+            &tls.certificate,
+            &"there is no certificate in it",
+        ));
     }
     let key = PrivateKeyDer::from_pem_file(&tls.key)
         .map_err(|error| unreadable("tls_key", &tls.key, &error))?;

@@ -50,9 +50,8 @@ fn info(severity: &str, code: &str, message: impl Into<String>) -> PgWireError {
 pub fn of_engine(failure: &DataFusionError) -> PgWireError {
     let root = failure.find_root();
     let text = root.strip_backtrace();
-    let plain = LAYERS.iter().fold(text.as_str(), |text, layer| {
-        text.strip_prefix(layer).unwrap_or(text)
-    });
+    let plain =
+        LAYERS.iter().fold(text.as_str(), |text, layer| text.strip_prefix(layer).unwrap_or(text));
     error(code(root, plain), plain)
 }
 

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::catalog::{
-    CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider,
-};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::{Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreRegistry;

@@ -13,7 +13,9 @@ fn a_wrong_password_and_an_unknown_user_are_refused_alike() {
     let right = server.psql_as("analyst", "open sesame", &["-c", "SELECT 1"]);
     assert_eq!(right.stdout, "1\n", "{}", right.stderr);
     assert_eq!(server.psql_as("steward", "keys", &["-c", "SELECT 1"]).stdout, "1\n");
-    for (user, password) in [("analyst", "open says me"), ("nobody", "open sesame"), ("analyst", "")] {
+    for (user, password) in
+        [("analyst", "open says me"), ("nobody", "open sesame"), ("analyst", "")]
+    {
         let wrong = server.psql_as(user, password, &["-c", "SELECT count(*) FROM patients_k10"]);
         assert_eq!(wrong.code, Some(2), "{user}");
         assert_eq!(wrong.stdout, "");
@@ -32,7 +34,8 @@ fn a_view_of_somebody_else_does_not_exist() {
     let server = Server::new();
     let other = server.psql_as("analyst", "open sesame", &["-c", "SELECT * FROM ages"]);
     assert!(other.stderr.contains("42P01: table 'releases.public.ages' not found"), "{other:?}");
-    let denied = server.psql_as("analyst", "open sesame", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
+    let denied =
+        server.psql_as("analyst", "open sesame", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
     assert!(denied.stderr.contains("42501"), "{denied:?}");
 }
 
@@ -44,9 +47,16 @@ fn no_way_leads_to_a_raw_table() {
     let server = Server::new();
     let raw = server.setting.path("patients.parquet").display().to_string();
     let leak = server.setting.path("leak").display().to_string();
-    let by_name = ["patients", "public.patients", "releases.public.patients", "datafusion.public.patients",
-        "\"patients\"", "\"patients.parquet\""];
-    let mut attempts: Vec<String> = by_name.iter().map(|name| format!("SELECT * FROM {name}")).collect();
+    let by_name = [
+        "patients",
+        "public.patients",
+        "releases.public.patients",
+        "datafusion.public.patients",
+        "\"patients\"",
+        "\"patients.parquet\"",
+    ];
+    let mut attempts: Vec<String> =
+        by_name.iter().map(|name| format!("SELECT * FROM {name}")).collect();
     attempts.extend(by_name.iter().map(|name| format!("TABLE {name}")));
     attempts.extend([
         format!("SELECT * FROM '{raw}'"),

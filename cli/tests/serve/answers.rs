@@ -26,7 +26,8 @@ fn values_missing_values_and_types_arrive() {
     let bounds = server.answer("SELECT age FROM ages LIMIT 1");
     assert!(bounds.starts_with('(') && bounds.contains(','), "{bounds}");
     // A class of one value publishes it.
-    let dates = server.answer("SELECT count(*) FROM patients_k10 WHERE birth_date < DATE '2026-01-01'");
+    let dates =
+        server.answer("SELECT count(*) FROM patients_k10 WHERE birth_date < DATE '2026-01-01'");
     assert_eq!(dates, "400");
     assert_eq!(server.answer("SELECT current_user, current_database()"), "local|releases");
 }
@@ -37,7 +38,8 @@ fn every_class_of_what_clients_see_has_at_least_k_rows() {
         return;
     }
     let server = Server::new();
-    let smallest = "SELECT min(n) >= 10 FROM (SELECT count(*) AS n FROM patients_k10 GROUP BY age, zip) AS c";
+    let smallest =
+        "SELECT min(n) >= 10 FROM (SELECT count(*) AS n FROM patients_k10 GROUP BY age, zip) AS c";
     assert_eq!(server.answer(smallest), "t");
     let report = "SELECT holds FROM privacy_report(patients_k10, quasi_identifiers => ['age', 'zip'], k => 10)
         WHERE measure = 'k'";
@@ -61,7 +63,8 @@ fn the_catalog_shows_what_the_user_may_see() {
     let described = server.psql_as("analyst", "open sesame", &["-c", "\\d patients_k10"]);
     assert!(described.stdout.contains("hours_per_week|integer"), "{described:?}");
     assert!(!described.stdout.contains("name"), "{described:?}");
-    let columns = "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = 'public'";
+    let columns =
+        "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = 'public'";
     let listed = server.psql_as("analyst", "open sesame", &["-c", columns]);
     assert_eq!(listed.stdout, "patients_k10\n");
     assert_eq!(server.answer(&format!("{columns} ORDER BY 1")), "ages\npatients_k10");
@@ -89,7 +92,18 @@ fn errors_have_their_code_and_a_sentence() {
     // The connection goes on after an error, and a failed transaction until its end.
     let session = server.psql(&["-c", "SELECT 1 / 0", "-c", "SELECT 'still here'"]);
     assert_eq!(session.stdout, "still here\n");
-    let session = server.psql(&["-c", "BEGIN", "-c", "SELECT 1 / 0", "-c", "SELECT 2", "-c", "ROLLBACK", "-c", "SELECT 3"]);
+    let session = server.psql(&[
+        "-c",
+        "BEGIN",
+        "-c",
+        "SELECT 1 / 0",
+        "-c",
+        "SELECT 2",
+        "-c",
+        "ROLLBACK",
+        "-c",
+        "SELECT 3",
+    ]);
     assert!(session.stderr.contains("25P02"), "{session:?}");
     assert_eq!(session.stdout, "BEGIN\nROLLBACK\n3\n");
 }

@@ -17,7 +17,8 @@ fn blocks(page: &str, kind: &str) -> Vec<String> {
     let parts = page.split("\n```").collect::<Vec<_>>();
     // Fences open and close in turn, so every second part is the inside of a block.
     let inside = parts.iter().skip(1).step_by(2);
-    let wanted = inside.filter_map(|block| block.split_once('\n').filter(|(fence, _)| *fence == kind));
+    let wanted =
+        inside.filter_map(|block| block.split_once('\n').filter(|(fence, _)| *fence == kind));
     wanted.map(|(_, text)| text.to_owned()).collect()
 }
 
@@ -37,10 +38,12 @@ fn the_commands_of_the_page_run() {
     let commands = blocks(&page, "sh");
     assert!(commands.len() >= 4, "{}", commands.len());
     // Whatever fails, the service does not outlive the test.
-    let script = format!("trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{}", commands.join("\n"));
+    let script =
+        format!("trap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{}", commands.join("\n"));
     let program = Path::new(env!("CARGO_BIN_EXE_anonymize")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap();
-    let path = std::env::join_paths([program].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let path =
+        std::env::join_paths([program].into_iter().chain(std::env::split_paths(&path))).unwrap();
     let outcome: Outcome = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &script.replace(PORT, &free)])
         .current_dir(directory.path())

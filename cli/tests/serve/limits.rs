@@ -6,7 +6,8 @@ use std::process::{Child, Stdio};
 use crate::server::{Outcome, Server, has_psql};
 
 /// Takes hours: 400³ pairs, none of which fits.
-const LONG: &str = "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c, patients_k10 d
+const LONG: &str =
+    "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c, patients_k10 d
     WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week + d.hours_per_week < 0";
 
 fn start_long_query(server: &Server) -> Child {
@@ -22,7 +23,9 @@ fn start_long_query(server: &Server) -> Child {
 
 fn interrupt(client: &Child) {
     let id = client.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success()
+    );
 }
 
 fn end(client: Child) -> Outcome {
@@ -63,7 +66,10 @@ fn a_query_is_cancelled_and_its_connection_goes_on() {
     let client = start_long_query(&server);
     interrupt(&client);
     let outcome = end(client);
-    assert!(outcome.stderr.contains("57014: canceling statement due to user request"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("57014: canceling statement due to user request"),
+        "{outcome:?}"
+    );
     // Its turn is free again.
     assert_eq!(server.answer("SELECT 1"), "1");
 }
@@ -141,7 +147,8 @@ fn the_service_stops_when_it_is_told_and_leaves_nothing_behind() {
     assert!(log.contains("running queries have 1 seconds"), "{log}");
     assert!(log.contains("1 connections are cut off"), "{log}");
     assert_ne!(end(client).code, Some(0));
-    let left: Vec<_> = fs::read_dir(spill).map(|found| found.flatten().collect()).unwrap_or_default();
+    let left: Vec<_> =
+        fs::read_dir(spill).map(|found| found.flatten().collect()).unwrap_or_default();
     assert!(left.is_empty(), "{left:?}");
     assert!(!setting.path("state/patients_k10/staging").exists());
 }
@@ -155,7 +162,10 @@ fn a_query_that_runs_may_end_before_the_service_does() {
     let mut psql = server.psql_command("local", "");
     let slow = "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c
         WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week < 0";
-    let client = psql.args(["-c", "SELECT 'begun'", "-c", slow]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let client = psql
+        .args(["-c", "SELECT 'begun'", "-c", slow])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut client = client.spawn().unwrap();
     let mut begun = [0; 6];
     std::io::Read::read_exact(client.stdout.as_mut().unwrap(), &mut begun).unwrap();

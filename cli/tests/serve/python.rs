@@ -20,7 +20,15 @@ fn python(packages: &[&str]) -> Option<PathBuf> {
         let made = Command::new("python3").args(["-m", "venv"]).arg(&environment).output();
         let installed = made.and_then(|_| {
             Command::new(&python)
-                .args(["-m", "pip", "install", "--quiet", "psycopg[binary]", "pyarrow", "datafusion"])
+                .args([
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "psycopg[binary]",
+                    "pyarrow",
+                    "datafusion",
+                ])
                 .output()
         });
         if !installed.is_ok_and(|installed| installed.status.success()) || !knows() {

@@ -6,7 +6,8 @@ use std::process::Stdio;
 use crate::server::{Server, Setting, has_psql};
 
 fn current(setting: &Setting, view: &str) -> String {
-    let manifest = fs::read_to_string(setting.path(&format!("state/{view}/manifest.json"))).unwrap();
+    let manifest =
+        fs::read_to_string(setting.path(&format!("state/{view}/manifest.json"))).unwrap();
     let line = manifest.lines().find(|line| line.contains("\"release\"")).unwrap();
     line.to_owned()
 }
@@ -44,7 +45,8 @@ fn a_changed_policy_retires_the_old_release_at_once() {
     assert!(server.log().contains("patients_k10: the policy has changed"), "{}", server.log());
     assert!(server.log().contains("view ages: release") && server.log().contains("is still good"));
     assert_ne!(current(&server.setting, "patients_k10"), first);
-    let smallest = "SELECT min(n) >= 40 FROM (SELECT count(*) AS n FROM patients_k10 GROUP BY age, zip) AS c";
+    let smallest =
+        "SELECT min(n) >= 40 FROM (SELECT count(*) AS n FROM patients_k10 GROUP BY age, zip) AS c";
     assert_eq!(server.answer(smallest), "t");
 }
 
@@ -74,7 +76,9 @@ fn a_refresh_can_be_asked_for() {
     assert_ne!(first, second);
     server.signal("HUP");
     server.wait_for_log(|log| log.matches("view patients_k10: release").count() >= 2);
-    server.wait_for_log(|log| log.matches("view ages: release").count() >= 3 || log.contains("all views"));
+    server.wait_for_log(|log| {
+        log.matches("view ages: release").count() >= 3 || log.contains("all views")
+    });
     assert_eq!(server.answer("SELECT count(*) FROM patients_k10"), "400");
 }
 
@@ -88,7 +92,8 @@ fn a_failed_refresh_keeps_the_old_release_and_tells_no_value() {
     let first = current(&server.setting, "patients_k10");
     // Too few rows for k = 10, but enough for a release of the other view.
     server.setting.write_patients(8);
-    let failed = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
+    let failed =
+        server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
     assert!(failed.stderr.contains("XX000: not refreshed: "), "{failed:?}");
     assert!(failed.stderr.contains("k = 10"), "{failed:?}");
     assert_eq!(current(&server.setting, "patients_k10"), first);
@@ -98,6 +103,29 @@ fn a_failed_refresh_keeps_the_old_release_and_tells_no_value() {
     fs::remove_file(server.setting.path("patients.parquet")).unwrap();
     let failed = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW ages"]);
     assert!(failed.stderr.contains("not refreshed"), "{failed:?}");
+    assert_eq!(server.answer("SELECT count(*) FROM ages"), "400");
+}
+
+#[test]
+fn a_view_that_cannot_be_made_is_not_served_and_others_are() {
+    if !has_psql() {
+        return;
+    }
+    let setting = Setting::new();
+    setting.write_policy("");
+    let policy = fs::read_to_string(setting.path("policy.toml")).unwrap();
+    let more = "[views.broken]
+query = \"SELECT name, age FROM patients\"
+anonymize = { k = 5, quasi_identifiers = ['age'] }
+[users.analyst]";
+    let policy = policy.replacen("[users.analyst]", more, 1);
+    let policy =
+        policy.replace("[\"patients_k10\", \"ages\"]", "[\"patients_k10\", \"ages\", \"broken\"]");
+    fs::write(setting.path("policy.toml"), policy).unwrap();
+    let server = setting.start();
+    server.wait_for_log(|log| log.contains("view broken: not refreshed: ") && log.contains("name"));
+    let failure = server.failure("SELECT * FROM broken");
+    assert!(failure.contains("55000: view 'broken' has no release yet"), "{failure}");
     assert_eq!(server.answer("SELECT count(*) FROM ages"), "400");
 }
 
@@ -113,12 +141,17 @@ fn whoever_reads_keeps_the_release_they_began_with() {
     let readers: Vec<_> = (0..6)
         .map(|_| {
             let mut psql = server.psql_command("local", "");
-            psql.args(["-c", reading]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            psql.args(["-c", reading])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
         })
         .collect();
     for rows in [500, 600] {
         server.setting.write_patients(rows);
-        let done = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
+        let done =
+            server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
     }
     for reader in readers {

@@ -16,17 +16,32 @@ fn a_mistake_in_the_policy_is_named() {
     for (from, to, expected) in [
         ("[sources.patients]", "[source.patients]", "line 6: unknown field `source`"),
         ("k = 10", "k = \"many\"", "line "),
-        ("k = 10", "k = 1", "views.patients_k10"),
-        ("views = [\"patients_k10\"]", "views = [\"patients\"]", "users.analyst: there is no [views.patients]"),
+        (
+            "views = [\"patients_k10\"]",
+            "views = [\"patients\"]",
+            "users.analyst: there is no [views.patients]",
+        ),
         ("[views.ages]", "[views.Ages]", "views.Ages: write the name in lower-case letters"),
         ("[views.ages]", "[views.pg_ages]", "views.pg_ages: names that start with pg_"),
         ("trust = true", "", "users.local: there is no password"),
         ("trust = true", "password = 'plain'", "users.local: password is stored hashed"),
         ("trust = true", "trust = true\npassword_env = 'X'", "users.local: write one of"),
-        ("trust = true", "password_env = 'NOT_SET_ANYWHERE'", "the variable NOT_SET_ANYWHERE of password_env is not set"),
+        (
+            "trust = true",
+            "password_env = 'NOT_SET_ANYWHERE'",
+            "the variable NOT_SET_ANYWHERE of password_env is not set",
+        ),
         ("listen = \"127.0.0.1:0\"", "listen = \"nowhere\"", "server: listen = \"nowhere\""),
-        ("listen = \"127.0.0.1:0\"", "listen = \"127.0.0.1:0\"\ntls_key = 'x'", "tls_certificate and tls_key go together"),
-        ("listen = \"127.0.0.1:0\"", "listen = \"127.0.0.1:0\"\ntls_key = 'x'\ntls_certificate = 'y'", "tls_certificate: cannot read"),
+        (
+            "listen = \"127.0.0.1:0\"",
+            "listen = \"127.0.0.1:0\"\ntls_key = 'x'",
+            "tls_certificate and tls_key go together",
+        ),
+        (
+            "listen = \"127.0.0.1:0\"",
+            "listen = \"127.0.0.1:0\"\ntls_key = 'x'\ntls_certificate = 'y'",
+            "tls_certificate: cannot read",
+        ),
     ] {
         assert!(right.contains(from), "{from}");
         fs::write(setting.path("policy.toml"), right.replacen(from, to, 1)).unwrap();
@@ -43,7 +58,10 @@ fn the_command_line_is_checked() {
     setting.write_policy("");
     let outcome = start(&setting, &["--memory-limit", "1g"]);
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("--memory-limit has no effect on serve: set query_memory_mb"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("--memory-limit has no effect on serve: set query_memory_mb"),
+        "{outcome:?}"
+    );
     let outcome: Outcome = program().arg("serve").output().unwrap().into();
     assert!(outcome.stderr.contains("--policy"), "{outcome:?}");
     let outcome: Outcome = program().args(["serve", "--hash-password"]).output().unwrap().into();
@@ -51,7 +69,10 @@ fn the_command_line_is_checked() {
     let outcome = start(&setting, &["--check"]);
     assert_eq!(outcome.code, Some(0));
     assert!(outcome.stdout.contains("view ages from patients\n"), "{outcome:?}");
-    assert!(outcome.stdout.contains("user steward sees ages, patients_k10, may refresh\n"), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("user steward sees ages, patients_k10, may refresh\n"),
+        "{outcome:?}"
+    );
     assert_ne!(hash("twice"), hash("twice"), "every hash has a salt of its own");
 }
 
@@ -78,7 +99,15 @@ fn with_a_certificate_connections_are_encrypted_or_refused() {
     }
     let setting = Setting::new();
     let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ])
         .args(["-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
         .arg("-keyout")
         .arg(setting.path("key.pem"))

@@ -152,9 +152,11 @@ impl ViewSection {
         };
         job.check().map_err(|error| error.to_string())?;
         if job.anonymize.has_two_tables() {
-            return Err("method 'alpha_k' publishes two tables that must not be joined; a view is one \
+            return Err(
+                "method 'alpha_k' publishes two tables that must not be joined; a view is one \
                         table: choose another method"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         Ok(job)
     }

@@ -97,7 +97,9 @@ fn verifier(text: &str) -> Result<Verifier, String> {
         return Err("the password is empty".to_owned());
     }
     if text.starts_with(MECHANISM) {
-        return text.parse().map_err(|error: &str| format!("the password's hash is damaged: {error}"));
+        return text
+            .parse()
+            .map_err(|error: &str| format!("the password's hash is damaged: {error}"));
     }
     Verifier::new(text).map_err(|error| error.to_string())
 }

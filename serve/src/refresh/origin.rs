@@ -41,7 +41,8 @@ impl Origin {
     pub fn write(&self, state: &Path, view: &str) -> Result<(), Reason> {
         let path = Self::path(state, view);
         let Self { release, definition, source } = self;
-        let text = format!("release = '{release}'\ndefinition = '{definition}'\nsource = '{source}'\n");
+        let text =
+            format!("release = '{release}'\ndefinition = '{definition}'\nsource = '{source}'\n");
         let new = path.with_extension("new");
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
         written.map_err(|error| format!("cannot write {}: {error}", path.display()))

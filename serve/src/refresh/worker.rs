@@ -191,14 +191,19 @@ impl Worker {
                 viewed.rests_until = None;
                 let rows = manifest.counts.rows_published;
                 let seconds = begun.elapsed().as_secs_f64();
-                info!("view {name}: release {} with {rows} rows after {seconds:.1} s", manifest.release);
+                info!(
+                    "view {name}: release {} with {rows} rows after {seconds:.1} s",
+                    manifest.release
+                );
                 Ok(())
             }
             Err(reason) => {
                 viewed.failures = viewed.failures.saturating_add(1);
-                let pause = self.poll.unwrap_or(LONGEST_PAUSE) * 2_u32.saturating_pow(viewed.failures.min(10));
+                let pause = self.poll.unwrap_or(LONGEST_PAUSE)
+                    * 2_u32.saturating_pow(viewed.failures.min(10));
                 viewed.rests_until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
-                let old = if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
+                let old =
+                    if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
                 error!("view {name}: not refreshed: {reason}{old}");
                 Err(reason)
             }
@@ -217,9 +222,9 @@ impl Worker {
         let stopped = stopped(&mut stopping);
         let outcome = run_until(&viewed.job, &self.host, RunOptions::default(), stopped).await;
         let manifest = outcome.map_err(|error| error.to_string())?.manifest;
-        let release = open(name, &manifest, &self.readers).await.map_err(|error| {
-            format!("the release cannot be read: {}", error.strip_backtrace())
-        })?;
+        let release = open(name, &manifest, &self.readers)
+            .await
+            .map_err(|error| format!("the release cannot be read: {}", error.strip_backtrace()))?;
         // If the source changed meanwhile, the next look around finds that it is not this one.
         let origin = Origin {
             release: manifest.release.clone(),
@@ -255,8 +260,8 @@ async fn open(
     let location = manifest.tables.first().map(|table| table.location.as_str()).unwrap_or_default();
     let url = ListingTableUrl::parse(format!("{SCHEME}://views/{view}/{location}/"))?;
     let context = SessionContext::new_with_config_rt(SessionConfig::new(), Arc::clone(readers));
-    let options = ListingOptions::new(Arc::new(ParquetFormat::default()))
-        .with_file_extension(".parquet");
+    let options =
+        ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
     let config = ListingTableConfig::new(url).with_listing_options(options);
     let config = config.infer_schema(&context.state()).await?;
     let table = Arc::new(ListingTable::try_new(config)?);
