@@ -5,7 +5,7 @@
 //!                                                 └─► run: script ─► statements, one by one
 //!                                                          ├─ output    rows to stdout
 //!                                                          └─ progress  seconds to stderr
-//!                                                     release: a job file, by the crate anonymize-release
+//!                                                     release, report: by the crate anonymize-release
 //! ```
 //!
 //! Exit codes: 0 everything ran, 1 a statement failed, 2 the command line or the session is wrong,
@@ -15,6 +15,7 @@ mod options;
 mod output;
 mod progress;
 mod release;
+mod report;
 mod run;
 mod script;
 #[cfg(feature = "serve")]

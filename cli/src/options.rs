@@ -9,10 +9,13 @@ use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 
+use crate::report::ReportArguments;
+
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
   anonymize release job.toml
+  anonymize report --job job.toml -o report.html
   anonymize publish -f two_tables.sql --quasi-identifiers qi.parquet --sensitive sa.parquet
   anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
       quasi_identifiers => ['age', 'zip'], sensitive => ['disease'])\"
@@ -112,6 +115,11 @@ pub enum Task {
     /// last release stays as it is and the exit code says so: 1 the release does not hold or a step
     /// failed, 2 the job has a mistake, 130 stopped.
     Release(ReleaseArguments),
+    /// Write a page about a release: sizes of groups, risks, losses, values before and after
+    ///
+    /// The page is one file that needs nothing else. It shows no value that fewer than --threshold records
+    /// have (docs/report.md).
+    Report(Box<ReportArguments>),
 }
 
 /// The job and how it is run.

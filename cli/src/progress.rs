@@ -67,7 +67,7 @@ impl Progress {
             };
             let mut shown = false;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                write(audience, &shared.line());
+                write(audience, &shared.line(audience));
                 shown = true;
                 wait = pace;
             }
@@ -106,10 +106,12 @@ impl Watched {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn line(&self) -> String {
+    fn line(&self, audience: Audience) -> String {
         let plan = self.plan().clone();
         let rows = plan.as_ref().map(|plan| rows_read(plan.as_ref())).filter(|rows| *rows > 0);
-        let total = plan.and_then(|plan| rows_to_read(plan.as_ref()));
+        // A bar that does not move is noise in a log.
+        let total = plan.filter(|_| audience == Audience::Terminal);
+        let total = total.and_then(|plan| rows_to_read(plan.as_ref()));
         let bar = rows.zip(total).and_then(|(rows, total)| bar(rows, total)).unwrap_or_default();
         let rows = rows.map(|rows| format!(", {rows} rows read")).unwrap_or_default();
         format!("{bar}{} s{rows}: {}", self.started.elapsed().as_secs(), self.title)

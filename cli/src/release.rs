@@ -55,7 +55,8 @@ async fn stopped() {
     });
 }
 
-fn failure(name: &str, error: Error) -> Failure {
+/// What the program says and how it ends.
+pub fn failure(name: &str, error: Error) -> Failure {
     match error {
         Error::Job(message) => Failure::Setup(message),
         Error::Cancelled => Failure::Interrupted(name.to_owned()),

@@ -21,6 +21,7 @@ use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
 use crate::progress::{Audience, Progress};
 use crate::release::release;
+use crate::report::report;
 use crate::script::{Place, Script, Statement};
 use crate::session::Session;
 
@@ -63,13 +64,15 @@ impl fmt::Display for Failure {
 
 /// Runs what the options ask for.
 pub async fn run(options: &Options) -> Result<(), Failure> {
-    #[cfg(feature = "serve")]
-    if let Some(Task::Serve(arguments)) = &options.task {
-        check_nothing_else(options)?;
-        return crate::serve::serve(arguments).await;
-    }
-    if let Some(Task::Release(arguments)) = &options.task {
-        return release(options, arguments).await;
+    match &options.task {
+        Some(Task::Release(arguments)) => return release(options, arguments).await,
+        Some(Task::Report(arguments)) => return report(options, arguments).await,
+        #[cfg(feature = "serve")]
+        Some(Task::Serve(arguments)) => {
+            check_nothing_else(options)?;
+            return crate::serve::serve(arguments).await;
+        }
+        Some(Task::Publish(_)) | None => {}
     }
     let scripts = scripts(options)?;
     // After the scripts are read: their paths are relative to where the user is.

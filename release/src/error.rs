@@ -43,6 +43,8 @@ impl Error {
         let shown = without_values(error);
         let text = shown.strip_backtrace();
         let text = text.strip_prefix("Error during planning: ").unwrap_or(&text);
+        let parser = text.strip_prefix("SQL error: ParserError(\"");
+        let text = parser.and_then(|text| text.strip_suffix("\")")).unwrap_or(text);
         Self::Job(format!("{step}: {text}"))
     }
 

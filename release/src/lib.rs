@@ -17,6 +17,7 @@
 //! | `run` | the steps in their order, and what happens when one fails |
 //! | [`store`] | object stores by URL |
 //! | `current` | reading the current release |
+//! | [`report`] | a page about a release, for people |
 
 mod checksum;
 mod current;
@@ -25,6 +26,7 @@ pub mod job;
 pub mod manifest;
 mod place;
 mod progress;
+pub mod report;
 mod run;
 mod session;
 mod sql;

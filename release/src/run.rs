@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion_anonymize::engine::use_seed;
 use tempfile::TempDir;
 
 use crate::checksum;
@@ -95,8 +96,7 @@ pub async fn run_until(
     let (context, planned) = until(&mut stopped, prepare(job, host)).await?;
     let release = new_release()?;
     if options.dry_run {
-        let scratch = TempDir::with_prefix("anonymize-dry-run-")
-            .map_err(|error| Error::storage("no place for a dry run", error))?;
+        let scratch = scratch(&context)?;
         let staging = format!("{}/", scratch.path().display());
         let made = make(job, &context, planned, &staging, observer);
         let manifest = until(&mut stopped, made).await?.into_manifest(job, &release, None)?;
@@ -108,6 +108,19 @@ pub async fn run_until(
         Staged { place: Arc::clone(&place), release: release.clone(), lock: Some(lock) };
     let outcome = staged.publish(job, (&context, planned), observer, &mut stopped).await;
     staged.finish(outcome).await
+}
+
+/// A directory for a dry run, where the session keeps its temporary files. It goes with the run.
+fn scratch(context: &SessionContext) -> Result<TempDir> {
+    const PREFIX: &str = "anonymize-dry-run-";
+    let temporary = context.runtime_env().disk_manager.create_tmp_file("a dry run").ok();
+    // Two levels up: the session's files are in a directory that goes with the session.
+    let parent = temporary.as_ref().and_then(|file| file.path()?.parent()?.parent());
+    match parent {
+        Some(parent) => TempDir::with_prefix_in(PREFIX, parent),
+        None => TempDir::with_prefix(PREFIX),
+    }
+    .map_err(|error| Error::storage("no place for a dry run", error))
 }
 
 async fn until<T>(
@@ -123,6 +136,9 @@ async fn until<T>(
 
 async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame)> {
     let context = session::open(job, host).await?;
+    if let Some(seed) = &job.anonymize.seed {
+        use_seed(&context, &seed.reveal(job)?);
+    }
     let planned = plan(job, &context).await?;
     Ok((context, planned))
 }
@@ -236,7 +252,9 @@ impl Staged {
             };
         }
         let mut notes = Vec::new();
-        if let Err(error) = self.place.retire(&manifest).await {
+        if let Some(last) = &found.manifest
+            && let Err(error) = self.place.retire(last, &manifest).await
+        {
             notes.push(format!("older releases could not be removed: {error}"));
         }
         End::Published(Box::new(Outcome { manifest, published: true, notes }))

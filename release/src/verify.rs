@@ -97,8 +97,7 @@ pub(crate) async fn verify(
     }
     let mut unmet = Vec::new();
     check_columns(job, written, &mut unmet);
-    let mut measures = report(context, &sql::privacy_report(job), observer).await?;
-    measures.extend(report(context, &sql::utility_report(job), observer).await?);
+    let measures = measures(job, context, observer).await?;
     let counts = counts(job, context, written, &measures).await?;
     if let Some(table) = written.iter().find(|table| table.rows != counts.rows_published) {
         unmet.push(format!(
@@ -125,6 +124,23 @@ fn check_columns(job: &Job, written: &[Written], unmet: &mut Vec<String>) {
             unmet.push(format!("column '{}' is an identifier and was written", field.name()));
         }
     }
+}
+
+/// What both reports tell of the published and the original rows.
+pub(crate) async fn measures(
+    job: &Job,
+    context: &SessionContext,
+    observer: &dyn Observer,
+) -> Result<Vec<Measure>> {
+    let mut measures = report(context, &sql::privacy_report(job), observer).await?;
+    if job.anonymize.diversity.as_deref() == Some("distinct") {
+        // The options ask for l different values and promise no chance.
+        for measure in measures.iter_mut().filter(|measure| measure.measure == "naming_chance") {
+            (measure.target, measure.holds) = (None, None);
+        }
+    }
+    measures.extend(report(context, &sql::utility_report(job), observer).await?);
+    Ok(measures)
 }
 
 async fn report(
@@ -192,7 +208,7 @@ async fn counts(
     Ok(Counts { rows_original, rows_published, rows_suppressed: missing + starred as u64 })
 }
 
-/// The checks of the job and those that a method needs beside the report's own.
+/// The checks of the job.
 fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
     let Checks {
         min_k,
@@ -223,11 +239,6 @@ fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
     all("min_entropy_l", "entropy_l", *min_entropy_l, true);
     all("max_t", "t", *max_t, false);
     all("max_alpha", "alpha", *max_alpha, false);
-    if job.anonymize.is_sliced() && job.anonymize.diversity.as_deref() != Some("distinct") {
-        // Whoever knows a bucket names a sensitive value with a chance of at most 1/l.
-        let chance = job.anonymize.l.map(|l| 1.0 / l as f64);
-        all("naming_chance", "naming_chance", chance, false);
-    }
     let loss = |column: Option<&str>| {
         let ncp = of("ncp").find(|measure| measure.column.as_deref() == column);
         ncp.and_then(|measure| measure.value)

@@ -15,6 +15,7 @@ use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
 
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
+use crate::place::new_release;
 use crate::progress::Observer;
 use crate::sql::{self, identifier, literal};
 
@@ -142,7 +143,9 @@ async fn write_both(
     let failed = |error| Error::query("anonymizing", error);
     let ending = job.output.format.ending();
     let urls = ["quasi_identifiers", "sensitive"].map(|name| (name, format!("{staging}{name}/")));
-    let file = |(name, url): &(&str, String)| format!("{url}{name}{ending}");
+    // Tables of two releases must never be taken for one release, so their files never have the same name.
+    let unique = new_release()?;
+    let file = |(name, url): &(&str, String)| format!("{url}{name}-{unique}{ending}");
     let files = TwoFiles { quasi_identifiers: file(&urls[0]), sensitive: file(&urls[1]) };
     let sensitive = sql::anonymize(job, Some("sensitive"));
     let sensitive = context.sql(&format!("SELECT * FROM {sensitive}")).await.map_err(failed)?;

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod docs;
 mod jobs;
+mod page;
 mod s3;
 
 use std::path::Path;

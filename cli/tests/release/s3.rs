@@ -11,7 +11,8 @@ use tempfile::tempdir;
 
 use crate::{Outcome, job, program, run};
 
-struct Server {
+/// A server that ends with the test.
+pub struct Server {
     child: Child,
     port: u16,
 }
@@ -31,7 +32,7 @@ fn moto() -> Option<PathBuf> {
 
 impl Server {
     /// A server with a bucket, or nothing if there is no server to start.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
         let Some(path) = moto() else {
             println!(
                 "SKIPPED: no S3 server; python3 -m venv target/moto && target/moto/bin/pip install 'moto[s3,server]'"
@@ -72,16 +73,25 @@ impl Server {
         keys.map(str::to_owned).collect()
     }
 
-    fn release(&self, directory: &Path, more: &str) -> Outcome {
-        fs::write(directory.join("job.toml"), job(2000, "s3://lake/census", more)).unwrap();
+    /// What a program must know to talk to it.
+    pub fn environment(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+        ]
+    }
+
+    fn run(&self, directory: &Path, text: &str) -> Outcome {
+        fs::write(directory.join("job.toml"), text).unwrap();
         let mut command = program(directory, &["release", "job.toml"]);
-        command
-            .env("CENSUS_SEED", "a secret seed")
-            .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port))
-            .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .env("AWS_REGION", "us-east-1");
+        command.env("CENSUS_SEED", "a secret seed").envs(self.environment());
         run(command)
+    }
+
+    fn release(&self, directory: &Path, more: &str) -> Outcome {
+        self.run(directory, &job(2000, "s3://lake/census", more))
     }
 
     fn pointer(&self) -> serde_json::Value {
@@ -137,16 +147,60 @@ fn releases_in_a_bucket_follow_the_pointer() {
 fn what_s3_needs_and_lacks_is_told() {
     let Some(server) = Server::start() else { return };
     let directory = tempdir().unwrap();
-    fs::write(directory.path().join("job.toml"), job(2000, "s3://nowhere/census", "")).unwrap();
-    let mut command = program(directory.path(), &["release", "job.toml"]);
-    command
-        .env("CENSUS_SEED", "a secret seed")
-        .env("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", server.port))
-        .env("AWS_ACCESS_KEY_ID", "test")
-        .env("AWS_SECRET_ACCESS_KEY", "test")
-        .env("AWS_REGION", "us-east-1");
-    let outcome = run(command);
+    let outcome = server.run(directory.path(), &job(2000, "s3://nowhere/census", ""));
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stderr.contains("s3://nowhere/census"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("a secret seed"));
+}
+
+#[test]
+fn inputs_come_from_a_bucket_too() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempdir().unwrap();
+    let first = server.release(directory.path(), "");
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let location = server.pointer()["tables"][0]["location"].as_str().unwrap().to_owned();
+    let text = format!(
+        r#"
+[input.lake]
+path = "s3://lake/census/{location}/"
+[anonymize]
+k = 20
+quasi_identifiers = ["age", "sex", "education"]
+sensitive = ["occupation"]
+keep = ["zip"]
+[output]
+path = "out"
+"#
+    );
+    let outcome = server.run(directory.path(), &text);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("2000 rows read, 2000 published"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_pointer_that_somebody_else_replaced_meanwhile_stays() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempdir().unwrap();
+    let first = server.release(directory.path(), "");
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    fs::write(directory.path().join("job.toml"), job(100_000, "s3://lake/census", "")).unwrap();
+    let mut command = program(directory.path(), &["release", "job.toml"]);
+    command.env("CENSUS_SEED", "s").envs(server.environment());
+    let slow = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The run has read the pointer when it begins to stage.
+    while !server.keys().iter().any(|key| key.contains(".staging/")) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let other = format!("{}\n\n", server.pointer());
+    server.ask("PUT", "/lake/census/manifest.json", &other);
+    let outcome: Outcome = slow.wait_with_output().unwrap().into();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+    assert!(outcome.stderr.contains("another run has published"), "{}", outcome.stderr);
+    let answer = server.ask("GET", "/lake/census/manifest.json", "");
+    assert!(answer.ends_with(&other), "{answer}");
+    let current = server.pointer()["release"].as_str().unwrap().to_owned();
+    let strangers: Vec<String> =
+        server.keys().into_iter().filter(|key| !key.contains(&current)).collect();
+    assert_eq!(strangers, ["census/manifest.json"]);
 }

@@ -132,6 +132,20 @@ impl Job {
         located
     }
 
+    /// Tomorrow's input must not be today's release.
+    fn check_apart(&self, name: &str, input: &Input) -> Result<()> {
+        let (read, written) =
+            (with_slash(&self.locate(&input.path)), with_slash(&self.locate(&self.output.path)));
+        match written.starts_with(&read) || read.starts_with(&written) {
+            true => Err(Error::job(format!(
+                "the output '{}' and input '{name}' are in one another: the next run would read this release; \
+                 choose another place",
+                self.output.path
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the job can be followed; jobs that were read from a text have been asked.
     pub fn check(&self) -> Result<()> {
         self.source()?;
@@ -142,11 +156,17 @@ impl Job {
                 )));
             }
             input.check(name)?;
+            self.check_apart(name, input)?;
         }
         self.anonymize.check(&self.inputs)?;
         self.output.check(&self.anonymize)?;
         self.checks.check(&self.anonymize)
     }
+}
+
+/// A path as a directory.
+fn with_slash(path: &str) -> String {
+    format!("{}/", path.trim_end_matches('/'))
 }
 
 /// A mistake in the text, by line. The line itself is not repeated: it may hold the seed.
@@ -155,11 +175,16 @@ fn wrong_toml(text: &str, error: &toml::de::Error) -> Error {
         let before = text.get(..span.start).unwrap_or(text);
         format!("line {}: ", before.matches('\n').count() + 1)
     });
-    let message = error.message();
-    let message = if message.starts_with("data did not match any variant") {
-        "the value is of no kind that is known here"
-    } else {
-        message
+    let message = match error.message() {
+        "missing field `output`" => {
+            "the section [output] is missing: write [output] and path = \"…\"".to_owned()
+        }
+        "missing field `anonymize`" => {
+            "the section [anonymize] is missing: write [anonymize], k = 10 and the roles of all columns"
+                .to_owned()
+        }
+        "missing field `path`" => "path is missing: write path = \"…\"".to_owned(),
+        message => message.replace("expected a sequence", "expected a list, as in [\"age\", \"zip\"]"),
     };
     Error::job(format!("{}{message}", line.unwrap_or_default()))
 }

@@ -175,14 +175,17 @@ impl Place {
         }
     }
 
-    /// Removes releases that are older than those the manifest names.
-    pub(crate) async fn retire(&self, manifest: &Manifest) -> Result<()> {
-        let known: Vec<&str> = known_releases(manifest).collect();
-        let is_old = |name: &str| is_release(name) && !known.contains(&name);
-        match self {
-            Self::Local(place) => place.remove_children(RELEASES, is_old),
-            Self::Remote(place) => place.remove_children(RELEASES, is_old).await,
+    /// Removes the releases that the last manifest kept and the new one does not. Others are not touched: one
+    /// of them may be that of a run that lost its lock and is about to name it.
+    pub(crate) async fn retire(&self, last: &Manifest, new: &Manifest) -> Result<()> {
+        let kept: Vec<&str> = known_releases(new).collect();
+        for old in known_releases(last).filter(|name| is_release(name) && !kept.contains(name)) {
+            match self {
+                Self::Local(place) => place.remove(&Self::release(old))?,
+                Self::Remote(place) => place.remove(&Self::release(old)).await?,
+            }
         }
+        Ok(())
     }
 }
 

@@ -103,7 +103,15 @@ impl RemotePlace {
                 self.url
             ));
         }
-        Error::storage(&format!("{what} '{}{relative}'", self.url), error)
+        let told = Error::storage(&format!("{what} '{}{relative}'", self.url), error);
+        // Without keys the store asks the machine for a role, and its answer helps nobody.
+        if self.url.starts_with("s3") && std::env::var_os("AWS_ACCESS_KEY_ID").is_none() {
+            return Error::Failed(format!(
+                "{told}; AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, and this machine's role was \
+                 not enough"
+            ));
+        }
+        told
     }
 
     pub(super) async fn lock(&self, run: &str) -> Result<RemoteLock> {

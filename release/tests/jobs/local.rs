@@ -176,6 +176,7 @@ async fn every_kind_of_method_can_be_verified() {
     let kinds = [
         "method = \"layered\"\nk = 10\nquasi_identifiers = [\"age\", \"sex\", \"education\"]\nl = 2",
         "method = \"asg_ls\"\nk = 10\nl = 3\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
+        "method = \"asg_ls\"\nk = 5\nl = 4\ndiversity = \"distinct\"\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"slicing\"\nk = 10\nl = 2\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"datafly\"\nk = 5\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "constraints = [{ columns = [\"age\", \"sex\"], k = 5 }, { columns = [\"education\"], k = 3 }]\nhierarchies = { age = { intervals = [5, 10, 50] } }",
@@ -273,4 +274,27 @@ async fn the_same_seed_gives_the_same_release_and_another_one_another() {
     }
     assert_eq!(sums[0], sums[1]);
     assert_ne!(sums[0], sums[2]);
+}
+
+#[tokio::test]
+async fn a_job_publishes_what_the_same_query_would() {
+    let directory = tempdir().unwrap();
+    let draft = Draft::new("out");
+    let manifest = draft.run(directory.path()).await.unwrap().manifest;
+    let context = SessionContext::new();
+    datafusion_anonymize::register_all(&context).unwrap();
+    let output = directory.path().join("out");
+    register_release(&context, output.to_str().unwrap(), &manifest.tables[0], "released")
+        .await
+        .unwrap();
+    let query = format!(
+        "SELECT * FROM anonymize(({CENSUS}), k => 10, quasi_identifiers => ['age', 'sex', 'education'],
+           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret')"
+    );
+    let asked = context.sql(&query).await.unwrap().collect().await.unwrap();
+    let read = context.sql("SELECT * FROM released").await.unwrap().collect().await.unwrap();
+    let shown = |batches: &[_]| {
+        datafusion::arrow::util::pretty::pretty_format_batches(batches).unwrap().to_string()
+    };
+    assert_eq!(shown(&asked), shown(&read));
 }

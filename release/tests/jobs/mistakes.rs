@@ -80,6 +80,10 @@ fn mistakes_say_what_to_write() {
         ),
         (GOOD.replace("k = 10", "k = 10\nsensitivity = \"levels\""), "write [input.levels]"),
         (GOOD.replace("k = 10", "k = \"ten\""), "invalid type"),
+        (GOOD.replace("[\"age\"]", "\"age\""), "expected a list, as in"),
+        (GOOD.replace("[output]\npath = \"out\"", ""), "write [output] and path"),
+        (GOOD.replace("path = \"out\"", ""), "path is missing"),
+        (GOOD.replace("path = \"out\"", "path = \"lake/out\""), "are in one another"),
         (
             GOOD.replace("path = \"lake/\"", "path = \"lake/\"\ndelimiter = \";\""),
             "write format = \"csv\"",
@@ -96,6 +100,7 @@ async fn mistakes_that_the_data_shows_are_found_before_the_output_is_touched() {
     let directory = tempfile::tempdir().unwrap();
     let cases = [
         (Draft { query: "SELECT * FROM nowhere", ..Draft::new("out") }, "nowhere"),
+        (Draft { query: "CREATE TABLE t AS SELECT 1 AS age", ..Draft::new("out") }, "DDL"),
         (
             Draft { anonymize: "k = 10\nquasi_identifiers = [\"age\"]", ..Draft::new("out") },
             "occupation",

@@ -123,7 +123,12 @@ async fn a_lock_keeps_others_away_until_it_expires() {
         .run(&Draft { output: format!("path = \"{OUTPUT}\"\nkeep = 5"), ..Draft::new(OUTPUT) })
         .await
         .unwrap();
-    assert!(!bucket.names().await.contains(&"census/.lock".to_owned()));
+    let names = bucket.names().await;
+    assert!(!names.contains(&"census/.lock".to_owned()));
+    let orphan = "census/releases/20200101T000000Z-00000001/published/x.parquet".to_owned();
+    assert!(names.contains(&orphan));
+    bucket.run(&Draft::new(OUTPUT)).await.unwrap();
+    assert!(!bucket.names().await.contains(&orphan));
 }
 
 #[tokio::test]
