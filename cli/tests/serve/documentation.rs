@@ -1,4 +1,4 @@
-//! The page about the service: its commands run as they are written.
+//! The page about the service and its example: they run as they are written.
 
 use std::fs;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::server::{Outcome, has_psql};
+use crate::server::{Outcome, Server, Setting, has_psql, program};
 
 /// The port that the page names.
 const PORT: &str = "5433";
@@ -56,5 +56,35 @@ fn the_commands_of_the_page_run() {
     assert!(outcome.stdout.contains("REFRESH MATERIALIZED VIEW\n"), "{}", outcome.stdout);
     for refused in blocks(&page, "text") {
         assert!(outcome.stderr.contains(refused.trim_end()), "{refused}{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn the_example_policy_works() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let policy = fs::read_to_string(root.join("examples/serve/policy.toml")).unwrap();
+    // Two levels down, as in the repository: what it reads and writes is beside the sources.
+    let directory = TempDir::new().unwrap();
+    let place = directory.path().join("examples/serve");
+    fs::create_dir_all(&place).unwrap();
+    fs::write(place.join("policy.toml"), &policy).unwrap();
+    let made = "COPY (SELECT * FROM sample_census(rows => 2000)) TO 'target/serve/lake/' STORED AS PARQUET";
+    assert!(
+        policy.contains(&made.replace("2000", "20000")),
+        "the policy tells how to make its lake"
+    );
+    let made: Outcome =
+        program().current_dir(&directory).args(["-q", "-c", made]).output().unwrap().into();
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let mut command = program();
+    command
+        .current_dir(&directory)
+        .args(["serve", "--policy", "examples/serve/policy.toml", "--listen", "127.0.0.1:0"])
+        .env("RELEASE_SEED", "secret");
+    let server = Server::spawn_without_waiting(Setting { directory }, command);
+    server.wait_for_log(|log| log.contains("view census_k10: release"));
+    if has_psql() {
+        let answer = server.psql_as("me", "", &["-c", "SELECT count(*) FROM census_k10"]);
+        assert_eq!(answer.stdout, "2000\n", "{}", answer.stderr);
     }
 }

@@ -178,8 +178,17 @@ impl Server {
         setting.start()
     }
 
-    /// Starts a command and waits until it serves and every view has a release.
-    pub fn spawn(setting: Setting, mut command: Command) -> Self {
+    /// Starts a command and waits until it serves and every view of the usual policy has a release.
+    pub fn spawn(setting: Setting, command: Command) -> Self {
+        let server = Self::spawn_without_waiting(setting, command);
+        for view in ["patients_k10", "ages"] {
+            server.wait_for_log(|log| log.contains(&format!("view {view}: release")));
+        }
+        server
+    }
+
+    /// Starts a command and waits until it serves.
+    pub fn spawn_without_waiting(setting: Setting, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
         let reader = std::thread::spawn({
@@ -193,11 +202,7 @@ impl Server {
             let _ = child.wait();
             panic!("it did not start: {line}{}", log.lock().unwrap())
         });
-        let server = Self { setting, address, child, log, reader: Some(reader) };
-        for view in ["patients_k10", "ages"] {
-            server.wait_for_log(|log| log.contains(&format!("view {view}: release")));
-        }
-        server
+        Self { setting, address, child, log, reader: Some(reader) }
     }
 
     /// What it logged so far.
