@@ -35,6 +35,7 @@ mod tls;
 mod wire;
 mod workspace;
 
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub async fn serve(
     let listen = options.listen.unwrap_or(policy.server.listen);
     server::check_exposure(policy, listen, options.allow_insecure)?;
     let tls = policy.server.tls.as_ref().map(tls::acceptor).transpose()?;
-    prepare_state(&policy.server.state)?;
+    let _state = prepare_state(&policy.server.state)?;
     let asked_to_stop = server::asked_to_stop()?;
 
     let (stop, stopping) = watch::channel(false);
@@ -121,7 +122,9 @@ pub async fn serve(
 }
 
 /// Releases are as public as the views' users; whoever else has an account on the machine is not one.
-fn prepare_state(state: &Path) -> Result<()> {
+/// The state belongs to this service until the file is closed, also if the program is killed: another one
+/// would remove releases that are read here.
+fn prepare_state(state: &Path) -> Result<File> {
     let failed = |error: std::io::Error| {
         Error::setup(format!("server: state: cannot use {}: {error}", state.display()))
     };
@@ -131,7 +134,15 @@ fn prepare_state(state: &Path) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(state, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
     }
-    Ok(())
+    let lock = File::create(state.join("lock")).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::setup(format!(
+            "server: state: another service uses {}: stop it, or choose another directory",
+            state.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
 }
 
 /// The session in which sources are read.

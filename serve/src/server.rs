@@ -83,7 +83,12 @@ impl Listener {
             let accepted = tokio::select! {
                 () = stopped(&mut stopping) => break,
                 accepted = self.listener.accept() => accepted,
-                Some(_) = connections.join_next() => continue,
+                Some(ended) = connections.join_next() => {
+                    if ended.is_err() {
+                        warn!("a connection failed");
+                    }
+                    continue;
+                }
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,

@@ -45,6 +45,9 @@ impl Startup {
         user: &str,
         message: PasswordMessageFamily,
     ) -> PgWireResult<(Challenge, String)> {
+        if !is_initial_response(&message) {
+            return Err(self.refused(user, Refusal::Malformed));
+        }
         let first = message.into_sasl_initial_response()?;
         if first.auth_method != MECHANISM {
             return Err(PgWireError::UnsupportedSASLAuthMethod(first.auth_method));
@@ -147,6 +150,17 @@ impl StartupHandler for Startup {
             _ => return Err(fatal("08P01", "unexpected message before the login is complete")),
         }
         Ok(())
+    }
+}
+
+/// Whether the message is a name, a length and that many bytes. The protocol's library takes it for granted.
+fn is_initial_response(message: &PasswordMessageFamily) -> bool {
+    let PasswordMessageFamily::Raw(body) = message else { return true };
+    let Some(end) = body.iter().position(|byte| *byte == 0) else { return false };
+    let Some((length, data)) = body[end + 1..].split_first_chunk::<4>() else { return false };
+    match i32::from_be_bytes(*length) {
+        -1 => data.is_empty(),
+        length => usize::try_from(length).is_ok_and(|length| length == data.len()),
     }
 }
 

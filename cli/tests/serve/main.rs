@@ -7,6 +7,7 @@ mod access;
 mod answers;
 mod documentation;
 mod limits;
+mod protocol;
 mod python;
 mod refreshes;
 mod server;

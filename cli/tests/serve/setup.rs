@@ -77,6 +77,14 @@ fn the_command_line_is_checked() {
 }
 
 #[test]
+fn a_state_belongs_to_one_service() {
+    let server = Server::new();
+    let second = start(&server.setting, &[]);
+    assert_eq!(second.code, Some(2));
+    assert!(second.stderr.contains("another service uses"), "{second:?}");
+}
+
+#[test]
 fn other_machines_are_not_served_in_the_clear() {
     let setting = Setting::new();
     setting.write_policy("");
