@@ -5,6 +5,7 @@
 
 mod access;
 mod answers;
+mod bucket;
 mod documentation;
 mod limits;
 mod protocol;
