@@ -35,16 +35,24 @@ fn main() {
         start.elapsed()
     });
     println!("{:<28} {:>7.1} ns/row", "sort_unstable, 1 thread", per_row(sort, rows));
+    let at = args.iter().position(|arg| arg == "--only");
+    let only = at.and_then(|at| args.get(at + 1)).map_or("", String::as_str);
     for pool_threads in [1, threads] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(pool_threads).build().unwrap();
         for (name, cut, split) in [
             ("rounded, least loss", Cut::Rounded, Split::LeastLoss),
             ("rounded, widest", Cut::Rounded, Split::Widest),
             ("mondrian, least loss", Cut::Strict, Split::LeastLoss),
-        ] {
+        ]
+        .into_iter()
+        .filter(|(name, ..)| name.starts_with(only))
+        {
             let spent = time(|| pool.install(|| run(&codes, cut, split)));
             let label = format!("{name}, {pool_threads} thread(s)");
             println!("{label:<34} {:>7.1} ns/row", per_row(spent, rows));
+        }
+        if !"layered".starts_with(only) {
+            continue;
         }
         let spent = time(|| pool.install(|| run_layered(&codes)));
         let label = format!("layered, {pool_threads} thread(s)");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::{cast, concat, take};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 
 use super::coded::Numbers;
 use super::domain::{Remap, plain_codes};
@@ -67,8 +67,7 @@ const ENOUGH_ROWS: usize = 1 << 16;
 impl PayloadCoders {
     /// Coders for the payload of a layout.
     pub fn new(layout: &Layout) -> Self {
-        let coder = |column: &usize| {
-            let field = layout.schema.field(*column);
+        let coder = |field: &FieldRef| {
             let coder = || Coder {
                 data_type: field.data_type().clone(),
                 interner: Interner::new(field.name(), field.data_type()),
@@ -78,7 +77,7 @@ impl PayloadCoders {
             };
             is_text(field.data_type()).then(coder)
         };
-        Self(layout.payload.iter().map(coder).collect())
+        Self(layout.waiting_payload().fields().iter().map(coder).collect())
     }
 
     /// Coders for no column.

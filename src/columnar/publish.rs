@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::array::{make_comparator, new_null_array};
-use arrow::compute::{SortOptions, cast, concat, take, take_record_batch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::compute::{SortOptions, cast, concat, take};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::error::ArrowError;
 
 use super::kernel_failed;
 use super::live::live_values;
@@ -188,28 +189,62 @@ impl Publisher {
         rows: usize,
         payload: PayloadOf,
     ) -> Result<Vec<RecordBatch>> {
-        let batch = with_rows!(&self.table.rows, rows => self.batch_of(rows, classes, payload))?;
-        if batch.num_rows() <= 2 * rows {
-            return Ok(vec![batch]);
+        let positions = self.table.positions(&classes).len();
+        let columns = with_rows!(&self.table.rows, all => self.columns(all, classes, payload))?;
+        let rows = if positions <= 2 * rows { positions } else { rows };
+        let mut batches = Vec::new();
+        for start in (0..positions).step_by(rows.max(1)) {
+            let part = start..(start + rows).min(positions);
+            self.add_batches(&columns, positions, part, &mut batches)?;
         }
-        // A class larger than a batch. Parts are copied: a slice would keep, and report, the whole.
-        let part = |start: usize| {
-            let end = (start + rows).min(batch.num_rows());
-            if batch.num_columns() == 0 {
-                return Ok(batch.slice(start, end - start));
-            }
-            let indices: UInt32Array = (start as u32..end as u32).collect();
-            take_record_batch(&batch, &indices).map_err(kernel_failed("any"))
-        };
-        (0..batch.num_rows()).step_by(rows).map(part).collect()
+        Ok(batches)
     }
 
-    fn batch_of<C: Code, const W: usize>(
+    /// Some rows as a batch, or as several where a dictionary's keys cannot tell their values apart.
+    fn add_batches(
+        &self,
+        columns: &[ArrayRef],
+        rows: usize,
+        part: Range<usize>,
+        batches: &mut Vec<RecordBatch>,
+    ) -> Result<()> {
+        let indices = UInt32Array::from_iter_values(part.start as u32..part.end as u32);
+        let typed = |(column, field): (&ArrayRef, &FieldRef)| {
+            // Parts are copied: a slice would keep, and report, the whole.
+            let column = match part.len() == rows {
+                true => Arc::clone(column),
+                false => take(column, &indices, None)?,
+            };
+            match column.data_type() == field.data_type() {
+                true => Ok(column),
+                false => cast(&column, field.data_type()),
+            }
+        };
+        let columns_of_part = columns.iter().zip(self.form.schema.fields()).map(typed);
+        match columns_of_part.collect::<std::result::Result<Vec<ArrayRef>, ArrowError>>() {
+            Ok(columns) => {
+                let options = RecordBatchOptions::new().with_row_count(Some(part.len()));
+                let schema = Arc::clone(&self.form.schema);
+                let batch = RecordBatch::try_new_with_options(schema, columns, &options);
+                batches.push(batch.map_err(kernel_failed("any"))?);
+                Ok(())
+            }
+            Err(ArrowError::DictionaryKeyOverflowError) if part.len() > 1 => {
+                let middle = part.start + part.len() / 2;
+                self.add_batches(columns, rows, part.start..middle, batches)?;
+                self.add_batches(columns, rows, middle..part.end, batches)
+            }
+            Err(error) => Err(kernel_failed("sensitive or kept")(error)),
+        }
+    }
+
+    /// The published columns of some classes. Dictionaries with small keys are still plain values.
+    fn columns<C: Code, const W: usize>(
         &self,
         rows: &[Row<C, W>],
         classes: Range<usize>,
         payload: PayloadOf,
-    ) -> Result<RecordBatch> {
+    ) -> Result<Vec<ArrayRef>> {
         let positions = self.table.positions(&classes);
         let in_batch = &rows[positions.clone()];
         // Another form of the same release may need the other columns.
@@ -236,8 +271,7 @@ impl Publisher {
                 let field = self.form.schema.field(at);
                 let values = self.exact[at].as_ref().ok_or_else(missing)?;
                 let values = take(values, &codes, None).map_err(kernel_failed(field.name()))?;
-                let values = live_values(&values)?;
-                cast(&values, field.data_type()).map_err(kernel_failed(field.name()))
+                live_values(&values)
             }
             OutputColumn::ClassId => {
                 let first = classes.start as u64;
@@ -255,11 +289,7 @@ impl Publisher {
                     .map_err(kernel_failed(&self.table.domains[*index].name))
             }
         };
-        let columns = self.form.columns.iter().enumerate().map(column);
-        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(positions.len()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.form.schema), columns, &options)
-            .map_err(kernel_failed("any"))
+        self.form.columns.iter().enumerate().map(column).collect()
     }
 
     fn per_class<C: Code, const W: usize>(

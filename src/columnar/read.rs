@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
-use arrow::compute::BatchCoalescer;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::compute::{BatchCoalescer, cast};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::coded::{CodedChunk, Numbers};
 use super::intern::{Interner, MISSING};
@@ -29,6 +29,23 @@ pub struct Layout {
     pub kept: Vec<usize>,
     /// The columns that are published as they are.
     pub payload: Vec<usize>,
+}
+
+impl Layout {
+    /// The published columns as they wait: dictionaries with small keys, which could not number the
+    /// values of several batches, as plain values.
+    pub fn waiting_payload(&self) -> Schema {
+        let field = |column: &usize| {
+            let field = self.schema.field(*column);
+            match field.data_type() {
+                DataType::Dictionary(_, values) if has_small_keys(field.data_type()) => {
+                    field.clone().with_data_type(DataType::clone(values))
+                }
+                _ => field.clone(),
+            }
+        };
+        Schema::new(self.payload.iter().map(field).collect::<Vec<_>>())
+    }
 }
 
 /// What is kept of one input batch.
@@ -159,8 +176,13 @@ impl Reader {
             keyed_hashes: hashes(&self.keyed)?,
             kept_hashes: hashes(&self.kept)?,
         };
-        let payload = self.layout.payload.iter().map(|column| Arc::clone(&columns[*column]));
-        let payload: Vec<ArrayRef> = payload.collect();
+        let waiting = |column: &usize| match columns[*column].data_type() {
+            DataType::Dictionary(_, values) if has_small_keys(columns[*column].data_type()) => {
+                cast(&columns[*column], values).map_err(kernel_failed("sensitive or kept"))
+            }
+            _ => Ok(Arc::clone(&columns[*column])),
+        };
+        let payload = self.layout.payload.iter().map(waiting).collect::<Result<Vec<ArrayRef>>>()?;
         let payload_bytes = self.payload_bytes(&payload);
         Ok(Some(Chunk { coded, payload, payload_bytes }))
     }

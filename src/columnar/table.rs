@@ -9,6 +9,7 @@ use super::kind::Kind;
 use super::levels::ModelledValues;
 use super::read::{Layout, Reader};
 use crate::error::{Error, Result};
+use crate::hierarchy::Axis;
 use crate::model::{
     Cancel, Code, Row, RowKeys, RowTable, ScratchFile, SensitiveColumn, Store, with_rows,
 };
@@ -69,13 +70,13 @@ impl Coding {
         Ok(Self { domains, modelled_values, remaps })
     }
 
-    /// Number of codes of every quasi-identifier.
-    pub fn codes(&self) -> impl Iterator<Item = u32> + '_ {
-        self.domains.iter().map(|domain| domain.axis.codes)
+    /// What methods will see of every quasi-identifier.
+    pub fn axes(&self) -> impl Iterator<Item = &Axis> + Clone {
+        self.domains.iter().map(|domain| &domain.axis)
     }
 
     fn cardinality(&self) -> u32 {
-        self.codes().max().unwrap_or(0)
+        self.axes().map(|axis| axis.codes).max().unwrap_or(0)
     }
 
     /// Bytes of one row of codes.

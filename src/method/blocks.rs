@@ -14,6 +14,11 @@ const LEAST_CLASSES: usize = 8;
 /// Rows part by what they miss only into sides of at least one in this many of a block.
 const PATTERN_SHARE: usize = 16;
 
+/// Rows that a block holds whatever it is asked for.
+pub(super) fn least(k: usize) -> usize {
+    LEAST_CLASSES.saturating_mul(k)
+}
+
 /// Cuts the rows into blocks and leaves them in block order; returns the sizes.
 pub(super) fn cut<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
@@ -21,7 +26,7 @@ pub(super) fn cut<C: Code, const W: usize>(
     global: &GlobalShares,
     block_rows: usize,
 ) -> Result<Vec<u32>> {
-    let least = LEAST_CLASSES * job.requirement.k as usize;
+    let least = least(job.requirement.k as usize);
     let block_rows = block_rows.max(least);
     let side = least.max(block_rows / PATTERN_SHARE);
     let tally = Tally::new(job.requirement, job.sensitive, global);
@@ -89,8 +94,13 @@ impl Cutter<'_> {
         }
         columns.sort_by_key(|(smaller, _)| std::cmp::Reverse(*smaller));
         columns.into_iter().find_map(|(_, index)| {
-            rows.sort_by_key(|row| row.codes[index].get() != 0);
-            let missing = rows.partition_point(|row| row.codes[index].get() == 0);
+            let mut missing = 0;
+            for at in 0..rows.len() {
+                if rows[at].codes[index].get() == 0 {
+                    rows.swap(missing, at);
+                    missing += 1;
+                }
+            }
             let (left, right) = rows.split_at(missing);
             let holds = self.job.requirement.models.is_empty()
                 || (self.tally.holds_for(left.iter().map(|row| row.id))

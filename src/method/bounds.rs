@@ -1,5 +1,6 @@
 //! The box around some rows, and what publishing it loses.
 
+use super::lanes;
 use crate::hierarchy::Axis;
 use crate::model::{Code, Row};
 
@@ -17,9 +18,39 @@ impl<C: Code, const W: usize> Bounds<C, W> {
     }
 
     pub(in crate::method) fn of(rows: &[Row<C, W>]) -> Self {
+        if let Some(bounds) = lanes::bounds(rows) {
+            return bounds;
+        }
         let mut bounds = Self::none();
         rows.iter().for_each(|row| bounds.add(&row.codes));
         bounds
+    }
+
+    /// The bounds of the rows up to one code of an axis and of those from another code on, in one pass
+    /// that moves no row.
+    pub(in crate::method) fn of_sides(
+        rows: &[Row<C, W>],
+        axis: usize,
+        (up_to, from): (C, C),
+    ) -> [Self; 2] {
+        if let Some(sides) = lanes::bounds_of_sides(rows, axis, up_to, from) {
+            return sides;
+        }
+        // Rows on the left side only, on both, on the right only. Chosen by index: at the median a
+        // branch would be mispredicted every other row.
+        let mut parts = [Self::none(); 3];
+        let mut counts = [0usize; 3];
+        for row in rows {
+            let code = row.codes[axis];
+            let part = usize::from(code >= from) + usize::from(code > up_to);
+            counts[part] += 1;
+            parts[part].add(&row.codes);
+        }
+        let [left, both, right] = parts;
+        match counts[1] {
+            0 => [left, right],
+            _ => [left.join(&both), right.join(&both)],
+        }
     }
 
     #[inline]
@@ -196,6 +227,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bounds_are_the_same_for_every_shape_of_rows() {
+        let next = |at: u32| at.wrapping_mul(2_654_435_761) >> 9;
+        let codes = |at: u32| -> [u32; 8] {
+            std::array::from_fn(|axis| next(8 * at + axis as u32) % [256, 2, 99, 5][axis % 4])
+        };
+        for rows in [1u32, 2, 3, 16, 97] {
+            let wide: Vec<Row<u32, 8>> = (0..rows).map(|id| Row { codes: codes(id), id }).collect();
+            let narrow: Vec<Row<u8, 8>> =
+                (0..rows).map(|id| Row { codes: codes(id).map(|code| code as u8), id }).collect();
+            let same = |narrow: &Bounds<u8, 8>, wide: &Bounds<u32, 8>| {
+                assert_eq!(narrow.low.map(u32::from), wide.low.map(|code| code.min(255)));
+                assert_eq!(narrow.high.map(u32::from), wide.high);
+            };
+            same(&Bounds::of(&narrow), &Bounds::of(&wide));
+            for axis in 0..8 {
+                let middle = wide[rows as usize / 2].codes[axis];
+                for from in [middle, middle + 1] {
+                    let ends = (middle as u8, u8::try_from(from).unwrap_or(u8::MAX));
+                    if u32::from(ends.1) != from {
+                        continue;
+                    }
+                    let narrow = Bounds::of_sides(&narrow, axis, ends);
+                    let wide = Bounds::of_sides(&wide, axis, (middle, from));
+                    narrow.iter().zip(&wide).for_each(|(narrow, wide)| same(narrow, wide));
+                }
+            }
+        }
+        assert!(lanes::bounds(&[Row { codes: [1u16; 8], id: 0 }]).is_none());
     }
 
     #[test]

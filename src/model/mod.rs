@@ -19,7 +19,7 @@ pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{RowKeys, Seed};
-pub use shuffle::shuffle_classes;
+pub use shuffle::{class_hash, shuffle_classes};
 #[cfg(feature = "engine")]
 pub(crate) use store::ScratchFile;
 pub use store::{Plain, Store};

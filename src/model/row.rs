@@ -22,10 +22,15 @@ pub trait Code: Copy + Ord + Default + Send + Sync + std::fmt::Debug + 'static {
     fn from_u32(code: u32) -> Self;
     /// The largest code.
     const MAX: Self;
+    /// Eight codes of one byte each as one word; `None` for rows of any other shape.
+    #[inline(always)]
+    fn word<const W: usize>(_codes: &[Self; W]) -> Option<u64> {
+        None
+    }
 }
 
 macro_rules! impl_code {
-    ($($int:ty),*) => {$(
+    ($($int:ty $({ $($word:tt)* })?),*) => {$(
         impl Code for $int {
             #[inline(always)]
             fn get(self) -> u32 {
@@ -36,10 +41,20 @@ macro_rules! impl_code {
                 code as $int
             }
             const MAX: Self = <$int>::MAX;
+            $($($word)*)?
         }
     )*};
 }
-impl_code!(u8, u16, u32);
+impl_code!(
+    u8 {
+        #[inline(always)]
+        fn word<const W: usize>(codes: &[Self; W]) -> Option<u64> {
+            <[u8; 8]>::try_from(&codes[..]).ok().map(u64::from_le_bytes)
+        }
+    },
+    u16,
+    u32
+);
 
 /// One row: `W` codes, of which a table uses the first ones, and the row's number in the payload.
 #[derive(Debug, Clone, Copy)]

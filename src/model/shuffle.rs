@@ -1,6 +1,7 @@
 //! An order of classes that tells nothing about how they were made.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -21,6 +22,22 @@ impl RowTable {
                 rows[*target as usize] = *row;
             }
         });
+    }
+
+    /// Brings classes into another order. Rows behind them stay where they are.
+    pub fn reorder_classes(&mut self, classes: &Classes, order: &[u32]) -> Result<Classes> {
+        let mut targets: Vec<u32> = (0..self.len() as u32).collect();
+        let mut sizes = Vec::with_capacity(order.len());
+        let mut start = 0;
+        for class in order {
+            let positions = classes.range(*class as usize);
+            sizes.push(positions.len() as u32);
+            let to = start..start + positions.len() as u32;
+            start = to.end;
+            targets[positions].iter_mut().zip(to).for_each(|(target, to)| *target = to);
+        }
+        self.permute(targets);
+        Classes::from_sizes(&sizes)
     }
 
     /// Bytes of all rows.
@@ -52,32 +69,23 @@ pub fn shuffle_classes(
     keys: &RowKeys,
     seed: Seed,
 ) -> Result<Classes> {
-    let hashes: Vec<u64> = with_rows!(&*rows, rows => {
-        let of_class = |class: usize| {
-            let rows = rows[classes.range(class)].iter();
-            // A sum: the rows of a class are in no order.
-            let sum = rows.fold(0u64, |sum, row| sum.wrapping_add(row.keyed_hash(keys, seed)));
-            let mut hasher = seed.hasher();
-            hasher.write_u64(sum);
-            hasher.finish()
-        };
-        (0..classes.len()).into_par_iter().map(of_class).collect()
-    });
+    let of_class = |class: usize| class_hash(rows, classes.range(class), keys, seed);
+    let hashes: Vec<u64> = (0..classes.len()).into_par_iter().map(of_class).collect();
     let mut order: Vec<u32> = (0..classes.len() as u32).collect();
     order.par_sort_unstable_by_key(|class| (hashes[*class as usize], *class));
-    let sizes: Vec<u32> =
-        order.iter().map(|class| classes.range(*class as usize).len() as u32).collect();
-    let shuffled = Classes::from_sizes(&sizes)?;
-    with_rows!(rows, rows => {
-        let before = rows.to_vec();
-        let mut start = 0;
-        for class in order {
-            let of_class = &before[classes.range(class as usize)];
-            rows[start..start + of_class.len()].copy_from_slice(of_class);
-            start += of_class.len();
-        }
+    rows.reorder_classes(classes, &order)
+}
+
+/// A keyed hash of the quasi-identifiers and sensitive values of the rows at some positions, whatever
+/// their order.
+pub fn class_hash(rows: &RowTable, positions: Range<usize>, keys: &RowKeys, seed: Seed) -> u64 {
+    let sum = with_rows!(rows, rows => {
+        let hashes = rows[positions].iter().map(|row| row.keyed_hash(keys, seed));
+        hashes.fold(0u64, u64::wrapping_add)
     });
-    Ok(shuffled)
+    let mut hasher = seed.hasher();
+    hasher.write_u64(sum);
+    hasher.finish()
 }
 
 impl<C: Code, const W: usize> Row<C, W> {

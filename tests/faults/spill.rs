@@ -4,7 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray as _, DictionaryArray, Int8Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
@@ -136,6 +141,8 @@ fn requests() -> Vec<(String, usize)> {
         (kept("k => 10, method => 'mondrian', ranges => 'bounds'"), 8),
         (kept("k => 10, method => 'mondrian_relaxed'"), 8),
         (kept(&format!("k => 50, method => 'top_down', suppression_limit => 1, {HIERARCHIES}")), 8),
+        // A block in work is as large as this table.
+        (kept("k => 10, method => 'layered'"), 1),
         (kept("k => 10, method => 'kaim', block_rows => 500"), 8),
         (kept("k => 10, method => 'k_member', block_rows => 500, suppression_limit => 1"), 8),
         (kept("k => 10, method => 'bottom_up', block_rows => 500"), 8),
@@ -190,7 +197,7 @@ async fn every_limit_gives_the_same_release_or_a_clean_error() {
     let sql = kept("k => 10, l => 2");
     let (whole, _) = Limited::new(&census, unbounded()).release(&sql).await.unwrap();
     let (mut refused, mut codes, mut payload, mut held) = (0, 0, 0, 0);
-    for percent in [0, 1, 2, 4, 6, 8, 12, 16, 25, 50, 100, 400] {
+    for percent in [0, 1, 2, 4, 6, 8, 12, 16, 25, 50, 60, 70, 80, 100, 400] {
         let limit = bytes * percent / 100;
         for pool in [greedy(limit), Arc::new(FairSpillPool::new(limit)) as _] {
             let limited = Limited::new(&census, pool);
@@ -225,19 +232,60 @@ async fn every_kind_of_column_survives_a_spill() {
     let (census, _) = census().await;
     let input =
         "SELECT age, zip, occupation AS s, arrow_cast(race, 'Dictionary(Int32, Utf8)') AS d,
+        arrow_cast(zip, 'Dictionary(UInt16, LargeUtf8)') AS small,
         CASE WHEN age % 3 = 0 THEN NULL ELSE make_array(age, hours_per_week) END AS list,
         named_struct('a', race, 'b', age) AS pair, age > 40 AS old, repeat(education, 3) AS long,
         arrow_cast(race, 'LargeUtf8') AS large, arrow_cast(zip, 'BinaryView') AS bytes,
         arrow_cast(age, 'Decimal128(20, 2)') AS exact, birth_date, NULL AS nothing FROM census";
     let sql = format!(
         "SELECT * FROM anonymize(({input}), k => 7, seed => 1, quasi_identifiers => ['age', 'zip'],
-           sensitive => ['s'], keep => ['d', 'list', 'pair', 'old', 'long', 'large', 'bytes', 'exact',
+           sensitive => ['s'], keep => ['d', 'small', 'list', 'pair', 'old', 'long', 'large', 'bytes', 'exact',
            'birth_date', 'nothing'])"
     );
     let (whole, _) = Limited::new(&census, unbounded()).release(&sql).await.unwrap();
     let (spilled, plan) = Limited::new(&census, greedy(1_500_000)).release(&sql).await.unwrap();
     assert!(metric(plan.as_ref(), "spill_count") > 0);
     assert!(whole == spilled);
+}
+
+/// Every batch has a dictionary of its own, with a hundred values: together they are far more than a byte
+/// can number, and even one batch of the release has too many.
+fn small_keys() -> Vec<Vec<RecordBatch>> {
+    let batch = |batch: i64| {
+        let values: Vec<String> = (0..100).map(|value| format!("{batch} {value}")).collect();
+        let keys = Int8Array::from_iter_values((0..600).map(|row| (row % 100) as i8));
+        let values = Arc::new(StringArray::from(values));
+        let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, values));
+        let ages: ArrayRef =
+            Arc::new(Int64Array::from_iter_values((0..600).map(|row| (row * 7 + batch) % 91)));
+        RecordBatch::try_from_iter([("age", ages), ("d", dictionary)]).unwrap()
+    };
+    vec![(0..20).map(batch).collect(), (20..30).map(batch).collect()]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_outgrow_their_keys_leave_in_smaller_batches() {
+    let sql = "SELECT * FROM anonymize(census, k => 10, seed => 1, quasi_identifiers => ['age'], keep => ['d'])";
+    let (whole, _) = Limited::new(&small_keys(), unbounded()).release(sql).await.unwrap();
+    let (spilled, plan) = Limited::new(&small_keys(), greedy(250_000)).release(sql).await.unwrap();
+    assert!(metric(plan.as_ref(), "spill_count") > 0);
+    assert!(whole == spilled);
+    let texts = |batches: &[RecordBatch]| {
+        let plain = batches.iter().map(|batch| {
+            let column = batch.column_by_name("d").unwrap();
+            assert_eq!(column.data_type(), small_keys()[0][0].column(1).data_type());
+            cast(column, &DataType::Utf8).unwrap()
+        });
+        let mut texts: Vec<String> = plain
+            .flat_map(|column| {
+                let texts = column.as_string::<i32>().iter();
+                texts.map(|text| text.unwrap().to_owned()).collect::<Vec<String>>()
+            })
+            .collect();
+        texts.sort_unstable();
+        texts
+    };
+    assert!(texts(&whole) == texts(&small_keys().concat()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

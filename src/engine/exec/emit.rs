@@ -113,10 +113,11 @@ impl Emission {
             Ok(reader.next().await?.map(|unit| (unit, reader)))
         });
         let parts = units.map_ok(move |(unit, loaded)| {
-            let publisher = Arc::clone(&publisher);
+            let (publisher, asked) = (Arc::clone(&publisher), cancel.clone());
             at_work(&metrics, &cancel, move || {
                 let mut batches = Vec::new();
                 for classes in unit.batches {
+                    asked.check()?;
                     batches.extend(publisher.batch(classes, rows, PayloadOf::Loaded(&loaded))?);
                 }
                 Ok(batches)

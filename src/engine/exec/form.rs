@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
 use crate::method::Job;
+use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
     self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
@@ -47,27 +48,36 @@ pub(super) struct Formed {
 
 impl Former<'_> {
     /// Bytes that forming classes and checking them takes beside the table of `rows` rows of
-    /// `row_bytes` bytes; `codes` is the number of codes of every quasi-identifier.
-    pub(super) fn work_bytes(
+    /// `row_bytes` bytes.
+    pub(super) fn work_bytes<'x>(
         &self,
-        codes: impl Iterator<Item = u32>,
+        axes: impl Iterator<Item = &'x Axis> + Clone,
         (rows, row_bytes): (usize, usize),
         threads: usize,
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
         let check = rows / 8 + 8 * (rows / k);
+        let alike = match self.spec.method.approach() {
+            Approach::TwoTables
+            | Approach::Slice(_)
+            | Approach::Freeze(_)
+            | Approach::FullDomain => 0,
+            _ => alike::work_bytes(axes.clone(), rows, rows / k),
+        };
+        // Cutting counts the values of every column, on every thread.
+        let counted: usize = axes.clone().map(|axis| axis.codes as usize).sum();
+        let counters = threads * size_of::<u32>() * counted.min(rows.saturating_mul(8));
         check
+            + alike
+            + counters
             + match self.spec.method.approach() {
                 Approach::Partition(_) | Approach::Specialize => 0,
                 Approach::Cluster(clustering) => {
                     let blocks = threads.saturating_mul(self.block_rows(clustering));
-                    cluster::block_bytes(codes, blocks.min(rows))
+                    cluster::block_bytes(axes.map(|axis| axis.codes), blocks.min(rows))
                 }
-                Approach::Layer => {
-                    let in_work = threads.saturating_mul(layered::BLOCK_ROWS).min(rows);
-                    layered::block_bytes(row_bytes, in_work)
-                }
+                Approach::Layer => layered::work_bytes(row_bytes, rows, k, threads),
                 // The class of every row, its place among the classes and the keys of rows that mix;
                 // rows go to their classes through a second table.
                 Approach::TwoTables => rows * (24 + row_bytes),
@@ -131,7 +141,13 @@ impl Former<'_> {
             keys: &table.keys,
             cancel: self.cancel,
         };
-        let (classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
+        let (mut classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
+        // Two tables were put in an order of their own.
+        if self.spec.publish.is_none() {
+            let secret = (&table.keys, self.spec.seed);
+            let shuffled = shuffle_alike(&mut table.rows, classes, &axes, secret);
+            classes = shuffled.map_err(execution_error)?;
+        }
         timer.done();
         let _timer = self.metrics.verify_time.timer();
         let rows = &table.rows;

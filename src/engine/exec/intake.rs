@@ -137,7 +137,7 @@ impl Intake {
             held: (0..partitions).map(|_| AtomicUsize::new(0)).collect(),
             memory: Mutex::new(memory),
             spills,
-            payload_schema: Arc::new(layout.schema.project(&layout.payload)?),
+            payload_schema: Arc::new(layout.waiting_payload()),
             encode_time,
         })
     }
@@ -277,11 +277,16 @@ impl Shelf {
 
     /// The published columns: all in memory, or if some were spilled all in files, in the order of
     /// partitions. What was not coded before waits in memory as it came.
-    pub(super) fn take_payload(&self) -> Result<TakenPayload> {
-        let spilled = self.sum(|own| usize::from(own.open_payload.is_some())) > 0;
-        if spilled && self.holds_payload() {
+    pub(super) fn take_payload(&self, threads: usize) -> Result<TakenPayload> {
+        let is_spilled = || self.sum(|own| usize::from(own.open_payload.is_some())) > 0;
+        // Columns are copied into one array each, some at a time.
+        let columns = self.0.payload_schema.fields().len().max(1);
+        let copied = self.sum(|own| own.payload_bytes) / columns * columns.min(2 * threads);
+        let copies = self.0.memory.lock().new_empty();
+        if self.holds_payload() && (is_spilled() || copies.try_grow(copied).is_err()) {
             self.make_room()?;
         }
+        let spilled = is_spilled();
         let (mut files, mut chunks, mut coders) = (Vec::new(), Vec::new(), Vec::new());
         for own in &self.0.partitions {
             let mut own = own.lock();

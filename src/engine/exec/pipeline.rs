@@ -298,7 +298,7 @@ impl Release {
             .map_err(execution_error)?;
         drop(readers);
         let row_bytes = coding.row_bytes().map_err(execution_error)?;
-        let work = former.work_bytes(coding.codes(), (rows, row_bytes), self.threads());
+        let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads());
         room.reserve_method(work)?;
         let mut table = room.fill_table(&self.layout, coding, rows)?;
         timer.done();

@@ -49,6 +49,9 @@ const CHUNKS_AT_ONCE: usize = 16;
 const DEFAULT_RUN: usize = 128 << 20;
 const SMALLEST_RUN: usize = 64 << 10;
 
+/// Bytes of a unit: its strings stand in one array, whose offsets end at two gigabytes.
+const LARGEST_UNIT: usize = 256 << 20;
+
 /// A batch in the making is gathered, put in order and cleaned: it stands in memory three times.
 const COPIES: usize = 3;
 
@@ -159,7 +162,7 @@ impl Room {
         }
         self.note_peak();
         let payload_schema = Arc::clone(self.shelf.payload_schema());
-        let payload = match self.shelf.take_payload()? {
+        let payload = match self.shelf.take_payload(shape.threads)? {
             TakenPayload::Held(held) => Waiting::Held(Arc::new(held)),
             TakenPayload::Spilled(files) => {
                 let unit_rows = self.unit_rows(shape, concurrency);
@@ -195,7 +198,8 @@ impl Room {
             return shape.batch_rows;
         }
         self.note_peak();
-        (self.output.size() / per_row.max(1)).max(shape.batch_rows)
+        let most = LARGEST_UNIT / self.output_row_bytes(shape).max(1);
+        (self.output.size() / per_row.max(1)).min(most).max(shape.batch_rows)
     }
 
     /// As much of the free memory as there is to be had for one run.

@@ -6,6 +6,7 @@
 //! 2. The release leaves in *units*: consecutive batches whose rows fit into memory several times. A
 //!    run has one batch per unit; so the rows of a unit are the next batch of every run, and every file
 //!    is written and read once, from front to end.
+//! 3. Runs that are too many to be open at once are first put together, some at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +21,10 @@ use futures::StreamExt;
 use super::spill::{SpilledBatches, Spills};
 use crate::columnar::{Gathered, LoadedPayload, Payload, PayloadOf, ReleaseTable, payload_bytes};
 use crate::engine::execution_error;
-use crate::model::{Cancel, RowTable, with_rows};
+use crate::model::{Cancel, with_rows};
+
+/// Runs that are open at once. Systems allow a process some hundred files.
+const MOST_OPEN: usize = if cfg!(test) { 2 } else { 64 };
 
 /// Consecutive batches of a release that leave together.
 #[derive(Debug, Clone)]
@@ -92,7 +96,59 @@ impl RunWriter<'_> {
         if !loaded.is_empty() {
             self.add_run(&mut runs, &mut next, loaded)?;
         }
+        while runs.files.len() > MOST_OPEN {
+            runs = self.merge(runs, next)?;
+        }
         Ok(runs)
+    }
+
+    /// Puts neighbouring runs together, whose rows number `rows` in all.
+    fn merge(&self, runs: Runs, rows: u32) -> Result<Runs> {
+        let Runs { firsts, mut files, units } = runs;
+        let mut merged = Runs { firsts: Vec::new(), files: Vec::new(), units };
+        let ends = firsts.iter().copied().skip(MOST_OPEN).step_by(MOST_OPEN).chain([rows]);
+        for (firsts, end) in firsts.chunks(MOST_OPEN).zip(ends) {
+            let rest = files.split_off(firsts.len());
+            let group = std::mem::replace(&mut files, rest);
+            let mut streams = RunStreams::open(firsts.to_vec(), &group, Arc::clone(self.schema))?;
+            // Every file is deleted when its last batch was read.
+            drop(group);
+            let numbers = firsts[0]..end;
+            merged.firsts.push(numbers.start);
+            merged.files.push(self.write_units(&merged.units, &numbers, |ids| {
+                let loaded = self.handle.block_on(streams.load(0, ids))?;
+                PayloadOf::Loaded(&loaded)
+                    .gather(0..ids.len(), ids, |_| true)
+                    .map_err(execution_error)
+            })?);
+        }
+        Ok(merged)
+    }
+
+    /// Writes a run: unit after unit the rows whose numbers are in a range.
+    fn write_units(
+        &self,
+        units: &[Unit],
+        numbers: &Range<u32>,
+        mut gather: impl FnMut(&[u32]) -> Result<Vec<Option<Gathered>>>,
+    ) -> Result<Option<SpilledBatches>> {
+        let mut open = self.spills.open(Arc::clone(self.schema), "payload")?;
+        let mut ids: Vec<u32> = Vec::new();
+        for unit in units {
+            self.cancel.check().map_err(execution_error)?;
+            ids.clear();
+            with_rows!(self.table.rows(), rows => {
+                let of_unit = rows[unit.positions.clone()].iter().map(|row| row.id);
+                ids.extend(of_unit.filter(|id| numbers.contains(id)));
+            });
+            if ids.is_empty() {
+                continue;
+            }
+            let columns = gather(&ids)?.into_iter().flatten().map(Gathered::into_values);
+            let columns = columns.collect::<crate::Result<_>>().map_err(execution_error)?;
+            open.append(&RecordBatch::try_new(Arc::clone(self.schema), columns)?)?;
+        }
+        open.finish()
     }
 
     /// Writes the rows of the next numbers.
@@ -104,74 +160,38 @@ impl RunWriter<'_> {
     ) -> Result<()> {
         let first = *next;
         *next += loaded.iter().map(|(rows, _)| *rows as u32).sum::<u32>();
-        let numbers = first..*next;
         let payload = Payload::of_arrays(self.schema.fields().len(), loaded);
-        let mut open = self.spills.open(Arc::clone(self.schema), "payload")?;
-        let mut places: Vec<u32> = Vec::new();
-        for unit in &runs.units {
-            self.cancel.check().map_err(execution_error)?;
-            places.clear();
-            select(self.table.rows(), &unit.positions, &numbers, &mut places);
-            if places.is_empty() {
-                continue;
-            }
-            let columns = PayloadOf::Held(&payload)
-                .gather(0..places.len(), &places, |_| true)
-                .map_err(execution_error)?;
-            let columns = columns.into_iter().flatten().map(Gathered::into_values);
-            let columns = columns.collect::<crate::Result<_>>().map_err(execution_error)?;
-            open.append(&RecordBatch::try_new(Arc::clone(self.schema), columns)?)?;
-        }
+        let file = self.write_units(&runs.units, &(first..*next), |ids| {
+            let places: Vec<u32> = ids.iter().map(|id| id - first).collect();
+            let gathered = PayloadOf::Held(&payload).gather(0..places.len(), &places, |_| true);
+            gathered.map_err(execution_error)
+        })?;
         runs.firsts.push(first);
-        runs.files.push(open.finish()?);
+        runs.files.push(file);
         Ok(())
     }
 }
 
-/// The rows at some positions whose numbers are in a range, counted from its start.
-fn select(rows: &RowTable, positions: &Range<usize>, numbers: &Range<u32>, places: &mut Vec<u32>) {
-    with_rows!(rows, rows => {
-        let ids = rows[positions.clone()].iter().map(|row| row.id);
-        places.extend(ids.filter(|id| numbers.contains(id)).map(|id| id - numbers.start));
-    });
-}
-
-/// Reads runs side by side, unit after unit.
-pub(super) struct RunReader {
-    runs: Arc<Runs>,
-    table: Arc<ReleaseTable>,
-    schema: SchemaRef,
+/// Some runs that are read side by side.
+struct RunStreams {
+    /// Number of the first row of every run.
+    firsts: Vec<u32>,
     streams: Vec<Option<SendableRecordBatchStream>>,
-    next: usize,
-    spills: Spills,
+    schema: SchemaRef,
 }
 
-impl RunReader {
-    pub(super) fn new(
-        runs: Arc<Runs>,
-        table: Arc<ReleaseTable>,
-        schema: SchemaRef,
-        spills: Spills,
-    ) -> Result<Self> {
+impl RunStreams {
+    fn open(firsts: Vec<u32>, files: &[Option<SpilledBatches>], schema: SchemaRef) -> Result<Self> {
         let open =
             |file: &Option<SpilledBatches>| file.as_ref().map(SpilledBatches::read).transpose();
-        let streams = runs.files.iter().map(open).collect::<Result<_>>()?;
-        Ok(Self { runs, table, schema, streams, next: 0, spills })
+        Ok(Self { firsts, streams: files.iter().map(open).collect::<Result<_>>()?, schema })
     }
 
-    /// The next unit and its rows, `None` behind the last one.
-    pub(super) async fn next(&mut self) -> Result<Option<(Unit, LoadedPayload)>> {
-        let spills = self.spills.clone();
-        let _timer = spills.time().timer();
-        let Some(unit) = self.runs.units.get(self.next).cloned() else { return Ok(None) };
-        self.next += 1;
-        let ids: Vec<u32> = with_rows!(self.table.rows(), rows => {
-            rows[unit.positions.clone()].iter().map(|row| row.id).collect()
-        });
-        let firsts = &self.runs.firsts;
-        let mut present = vec![false; firsts.len()];
-        for id in &ids {
-            present[firsts.partition_point(|first| first <= id) - 1] = true;
+    /// The rows of the next unit, which have these numbers and start at a position.
+    async fn load(&mut self, start: usize, ids: &[u32]) -> Result<LoadedPayload> {
+        let mut present = vec![false; self.firsts.len()];
+        for id in ids {
+            present[self.firsts.partition_point(|first| first <= id) - 1] = true;
         }
         let mut arrays = Vec::with_capacity(present.len());
         for (present, stream) in present.into_iter().zip(&mut self.streams) {
@@ -184,7 +204,84 @@ impl RunReader {
                 (true, None) => return internal_err!("a run of spilled rows is missing"),
             });
         }
-        let loaded = LoadedPayload::new(unit.positions.start, ids.into_iter(), firsts, &arrays);
-        Ok(Some((unit, loaded.map_err(execution_error)?)))
+        LoadedPayload::new(start, ids.iter().copied(), &self.firsts, &arrays)
+            .map_err(execution_error)
+    }
+}
+
+/// Reads runs side by side, unit after unit.
+pub(super) struct RunReader {
+    runs: Arc<Runs>,
+    table: Arc<ReleaseTable>,
+    streams: RunStreams,
+    next: usize,
+    spills: Spills,
+}
+
+impl RunReader {
+    pub(super) fn new(
+        runs: Arc<Runs>,
+        table: Arc<ReleaseTable>,
+        schema: SchemaRef,
+        spills: Spills,
+    ) -> Result<Self> {
+        let streams = RunStreams::open(runs.firsts.clone(), &runs.files, schema)?;
+        Ok(Self { runs, table, streams, next: 0, spills })
+    }
+
+    /// The next unit and its rows, `None` behind the last one.
+    pub(super) async fn next(&mut self) -> Result<Option<(Unit, LoadedPayload)>> {
+        let spills = self.spills.clone();
+        let _timer = spills.time().timer();
+        let Some(unit) = self.runs.units.get(self.next).cloned() else { return Ok(None) };
+        self.next += 1;
+        let ids: Vec<u32> = with_rows!(self.table.rows(), rows => {
+            rows[unit.positions.clone()].iter().map(|row| row.id).collect()
+        });
+        let loaded = self.streams.load(unit.positions.start, &ids).await?;
+        Ok(Some((unit, loaded)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+    use datafusion::error::Result;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::{ExecutionPlan, collect};
+    use datafusion::prelude::{SessionConfig, SessionContext};
+
+    /// The release as text, and how many temporary files it took.
+    async fn release(limit: Option<usize>) -> Result<(String, usize)> {
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(limit) = limit {
+            runtime = runtime.with_memory_limit(limit, 1.0);
+        }
+        let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
+        let context = SessionContext::new_with_config_rt(config, runtime.build_arc()?);
+        crate::register_all(&context)?;
+        let sql = "SELECT * FROM anonymize((SELECT age, sex, race, repeat(person_id::varchar, 40) AS note \
+                   FROM sample_census(rows => 30000, seed => 3)), k => 5, seed => 1, \
+                   quasi_identifiers => ['age', 'sex', 'race'], keep => ['note'])";
+        let plan = context.sql(sql).await?.create_physical_plan().await?;
+        let batches = collect(std::sync::Arc::clone(&plan), context.task_ctx()).await?;
+        fn spills(plan: &dyn ExecutionPlan) -> usize {
+            let own = plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0);
+            own + plan.children().iter().map(|child| spills(child.as_ref())).sum::<usize>()
+        }
+        Ok((pretty_format_batches(&batches)?.to_string(), spills(plan.as_ref())))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn runs_that_cannot_be_open_at_once_are_put_together() -> Result<()> {
+        let (whole, none) = release(None).await?;
+        assert_eq!(none, 0);
+        for limit in [6_000_000, 2_000_000, 1_500_000] {
+            let (limited, files) = release(Some(limit)).await?;
+            assert!(whole == limited, "{limit}");
+            // Two that were read, at least three runs, and two of what they were put together to.
+            assert!(files >= 7, "{files} files with {limit} bytes");
+        }
+        Ok(())
     }
 }

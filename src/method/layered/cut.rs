@@ -58,7 +58,12 @@ impl<'a> Cutter<'a> {
     ) {
         let mut groups = vec![rows];
         while let Some(mut rows) = groups.pop() {
-            match self.cut(&mut rows) {
+            // Cancelled work ends at once; whoever asked for it fails at its next step.
+            let cut = match self.context.job.cancel.check() {
+                Ok(()) => self.cut(&mut rows),
+                Err(_) => None,
+            };
+            match cut {
                 None => classes.push(Class::new(rows, &self.context.losses)),
                 Some(left) => {
                     groups.push(rows.split_off(left));

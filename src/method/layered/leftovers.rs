@@ -8,6 +8,10 @@ use crate::model::{Code, Row};
 /// How many classes a row asks, the cheapest first, before it goes to those nobody takes.
 const ASKED: usize = 8;
 
+/// Every row looks at all classes of its block. If models leave more rows than this, all of them become
+/// one group that is cut anew.
+const MOST_ASKING: usize = 1024;
+
 /// Adds each row to the class where it costs least and that still could be one with it. Rows that
 /// none takes become a class of their own, with the classes they need to be one.
 pub(super) fn place<C: Code, const W: usize>(
@@ -15,7 +19,10 @@ pub(super) fn place<C: Code, const W: usize>(
     classes: &mut Vec<Class<C, W>>,
     left: Vec<Row<C, W>>,
 ) -> Result<()> {
-    let mut homeless = Vec::new();
+    let (left, mut homeless) = match left.len() <= MOST_ASKING {
+        true => (left, Vec::new()),
+        false => (Vec::new(), left),
+    };
     for row in left {
         cutter.context.job.cancel.check()?;
         if !join_nearest(cutter, classes, row) {
@@ -61,24 +68,30 @@ fn join_nearest<C: Code, const W: usize>(
     false
 }
 
-/// Takes the class that costs least, again and again, until all rows together could be a class. At
-/// the latest the whole block can.
+/// Takes the classes that cost least, again and again and more every time, until all rows together
+/// could be a class. At the latest the whole block can.
 fn absorb<C: Code, const W: usize>(
     cutter: &mut Cutter,
     classes: &mut Vec<Class<C, W>>,
     rows: Vec<Row<C, W>>,
 ) -> Result<Vec<Row<C, W>>> {
     let mut pool = Class::new(rows, &cutter.context.losses);
+    let mut absorbed = 0;
     while !cutter.holds(&pool.rows) && !classes.is_empty() {
         cutter.context.job.cancel.check()?;
         let cost = |class: &Class<C, W>| {
             let loss = cutter.context.losses.of(&pool.bounds.join(&class.bounds));
             (pool.rows.len() + class.rows.len()) as f64 * f64::from(loss) - class.total()
         };
-        let costs = classes.iter().map(cost).enumerate();
-        let Some((nearest, _)) = costs.min_by(|a, b| a.1.total_cmp(&b.1)) else { break };
-        let mut class = classes.swap_remove(nearest);
-        pool.rows.append(&mut class.rows);
+        let mut costs: Vec<(f64, usize)> = classes.iter().map(cost).zip(0..).collect();
+        costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        // One at a time, then a quarter of what was taken before: as few looks as the logarithm.
+        costs.truncate(1 + absorbed / 4);
+        absorbed += costs.len();
+        for (_, at) in costs {
+            pool.rows.append(&mut classes[at].rows);
+        }
+        classes.retain(|class| !class.rows.is_empty());
         pool.tighten(&cutter.context.losses);
     }
     Ok(pool.rows)

@@ -56,7 +56,7 @@ use self::class::Class;
 use self::cut::Cutter;
 use self::freeze::Layers;
 use super::bounds::Losses;
-use super::partition::Split;
+use super::partition::{Cut, Split, partition_rows};
 use super::{Job, blocks};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
@@ -113,10 +113,12 @@ pub fn layered(rows: &mut RowTable, job: &Job, options: &Options) -> Result<Laye
     with_rows!(rows, rows => layered_rows(rows, job, options, BLOCK_ROWS))
 }
 
-/// Bytes that the method takes beside the rows, roughly, with blocks of `rows` rows in work at once.
-pub fn block_bytes(row_bytes: usize, rows: usize) -> usize {
-    // The rows in classes and once more while some change hands; tuples, counters and codes.
-    rows * (3 * row_bytes + 96)
+/// Bytes that the method takes beside the rows, roughly, on as many threads.
+pub fn work_bytes(row_bytes: usize, rows: usize, k: usize, threads: usize) -> usize {
+    let in_work = rows.min(threads.saturating_mul(BLOCK_ROWS.max(blocks::least(k))));
+    // The rows in classes, once more while some change hands and in plain cuts beside the layers; tuples,
+    // counters and codes.
+    in_work * (4 * row_bytes + 96)
 }
 
 /// What all threads share.
@@ -192,6 +194,16 @@ fn work<C: Code, const W: usize>(
         }
     };
     let mut classes = refine::refine(classes, context)?;
+    let mut suppressed = suppressed;
+    if !context.job.requirement.models.is_empty() {
+        // Layers freeze what has k rows; where models ask for more than that, plain cuts can be better.
+        let cut = cut_only(rows, context)?;
+        let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
+        let left_out = (suppressed.len() * context.losses.axes().len()) as f64;
+        if lost(&cut) < lost(&classes) + left_out {
+            (classes, suppressed) = (cut, Vec::new());
+        }
+    }
     // An order that the published boxes tell anyway.
     classes.sort_by_key(|class| (class.bounds.low, class.bounds.high));
     let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
@@ -201,6 +213,22 @@ fn work<C: Code, const W: usize>(
     let arranged = classes.iter().flat_map(|class| &class.rows).chain(&suppressed);
     rows.iter_mut().zip(arranged).for_each(|(place, row)| *place = *row);
     Ok(classes.iter().map(|class| class.rows.len() as u32).collect())
+}
+
+/// The classes of the rounded partition, refined.
+fn cut_only<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    context: &Context,
+) -> Result<Vec<Class<C, W>>> {
+    let mut rows = rows.to_vec();
+    let sizes = partition_rows(&mut rows, context.job, Cut::Rounded, context.split)?;
+    let mut rest = &rows[..];
+    let class = |size: &u32| {
+        let (rows, others) = rest.split_at(*size as usize);
+        rest = others;
+        Class::new(rows.to_vec(), &context.losses)
+    };
+    refine::refine(sizes.iter().map(class).collect(), context)
 }
 
 /// Brings the suppressed rows of all blocks behind the classes of all blocks and counts them. `ends`

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hierarchy::{Axis, LabelTable, Tree};
+use crate::method::partition::partition;
 use crate::model::{
     AlphaScope, Cancel, Grades, Model, Placement, Requirement, RowKeys, SensitiveColumn,
     check_placement,
@@ -135,6 +136,41 @@ fn several_blocks_make_one_release() {
         // At most three blocks with fewer than k rows each, and none that is not asked for.
         assert_eq!(suppressed > 0, suppress);
         assert!(suppressed < 3 * 7, "{suppressed}");
+    }
+}
+
+#[test]
+fn models_cost_no_more_than_plain_cuts() {
+    let next = |at: u32| at.wrapping_mul(2_654_435_761) >> 7;
+    let row = |at: u32| [next(at) % 41, (next(at) >> 8) % 27, (next(at) >> 16) % 20];
+    let codes: Vec<[u32; 3]> = (0..3_000).map(row).collect();
+    // One row in sixteen has the rare value, and no class may have more than one in ten of it.
+    let values: Vec<u32> = (0..3_000).map(|at| u32::from(next(at) >> 20 & 15 == 0)).collect();
+    let column =
+        SensitiveColumn { name: "s".into(), codes: values.into(), cardinality: 2, ordered: false };
+    let sensitive = [column];
+    for model in [
+        Model::Closeness { column: 0, t: 0.04 },
+        Model::Distinct { column: 0, at_least: 2, unit: false },
+    ] {
+        let requirement = Requirement { k: 5, models: vec![model] };
+        let (axes, keys, cancel) = (axes(), RowKeys::default(), Cancel::default());
+        let job = Job {
+            axes: &axes,
+            requirement: &requirement,
+            sensitive: &sensitive,
+            keys: &keys,
+            cancel: &cancel,
+        };
+        let axes: Vec<&Axis> = axes.iter().collect();
+        let loss = |method: &dyn Fn(&mut RowTable) -> Result<Classes>| {
+            let mut rows = RowTable::from_codes(&codes).unwrap_or_else(|| unreachable!());
+            let classes = method(&mut rows).unwrap_or_else(|_| unreachable!());
+            crate::measure::loss(&rows, &classes, &axes)
+        };
+        let layered = loss(&|rows| Ok(layered(rows, &job, &options(0, false))?.classes));
+        let rounded = loss(&|rows| partition(rows, &job, Cut::Rounded, Split::LeastLoss));
+        assert!(layered <= rounded, "{layered} {rounded}");
     }
 }
 

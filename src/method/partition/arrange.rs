@@ -1,7 +1,8 @@
 //! Moving the rows of a group to the two sides of a cut.
 
 use super::Worker;
-use super::survey::Extent;
+use super::survey::wide_axes;
+use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
 impl Worker<'_> {
@@ -15,22 +16,21 @@ impl Worker<'_> {
         left: usize,
     ) {
         let value = C::from_u32(value);
-        let up_to = bring_forward(rows, |row| row.codes[axis] <= value);
-        if up_to == left {
+        let below = bring_forward(rows, |row| row.codes[axis] < value);
+        if below == left {
             return;
         }
-        let rows = &mut rows[..up_to];
-        let below = bring_forward(rows, |row| row.codes[axis] < value);
-        if below < left {
-            self.arrange_equal(&mut rows[below..], left - below);
+        let rows = &mut rows[below..];
+        let equal = bring_forward(rows, |row| row.codes[axis] == value);
+        if below + equal > left {
+            self.arrange_equal(&mut rows[..equal], left - below);
         }
     }
 
     /// Chooses `left` of the rows that are equal on the cut: by the axis on which they differ most,
     /// again and again, so that both sides stay tight; by key where no axis tells them apart.
     fn arrange_equal<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>], left: usize) {
-        let extent = Extent::of(rows);
-        match extent.wide_axes(self.context.job.axes).first() {
+        match wide_axes(&Bounds::of(rows), self.context.job.axes).first() {
             Some(widest) => {
                 let value = self.value_at(rows, widest, left);
                 self.arrange(rows, widest.index, value, left);

@@ -42,9 +42,10 @@ mod exchange;
 mod survey;
 
 pub use super::Job;
+use super::bounds::Bounds;
 use crate::error::Result;
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
-use survey::{CutPoint, Extent};
+use survey::{CutPoint, loss, wide_axes};
 
 /// Where a group is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -200,12 +201,12 @@ impl<'a> Worker<'a> {
             sizes.push(n as u32);
             return Ok(());
         }
-        let extent = Extent::of(rows);
-        if extent.is_one_tuple() {
+        let bounds = Bounds::of(rows);
+        if bounds.is_one_tuple() {
             self.divide_equal_rows(rows, sizes);
             return Ok(());
         }
-        let Some(left) = self.cut(rows, &extent) else {
+        let Some(left) = self.cut(rows, &bounds) else {
             sizes.push(n as u32);
             return Ok(());
         };
@@ -230,9 +231,9 @@ impl<'a> Worker<'a> {
     fn cut<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
-        extent: &Extent<W>,
+        bounds: &Bounds<C, W>,
     ) -> Option<usize> {
-        let wide = extent.wide_axes(self.context.job.axes);
+        let wide = wide_axes(bounds, self.context.job.axes);
         match self.context.split {
             Split::LeastLoss => {
                 self.survey(rows, &wide);
@@ -258,15 +259,18 @@ impl<'a> Worker<'a> {
         let mut candidates = std::mem::take(&mut self.candidates);
         for cut in &mut candidates {
             let halves = match self.context.is_large {
-                true => Extent::of_halves(rows, cut),
+                true => {
+                    let (up_to, from) = cut.ends;
+                    Bounds::of_sides(rows, cut.axis, (C::from_u32(up_to), C::from_u32(from)))
+                }
                 false => {
                     self.arrange(rows, cut.axis, cut.value, cut.left);
                     let (left, right) = rows.split_at(cut.left);
-                    [Extent::of(left), Extent::of(right)]
+                    [Bounds::of(left), Bounds::of(right)]
                 }
             };
             let [left, right] = halves;
-            cut.gain = -left.loss(axes, cut.left) - right.loss(axes, rows.len() - cut.left);
+            cut.gain = -loss(&left, axes, cut.left) - loss(&right, axes, rows.len() - cut.left);
         }
         candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
         self.candidates = candidates;

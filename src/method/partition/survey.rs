@@ -1,84 +1,36 @@
 //! Where a group could be cut, and what each cut would lose.
 
+use std::ops::Range;
+
 use super::{Cut, Split, Worker};
 use crate::hierarchy::Axis;
+use crate::method::bounds::Bounds;
 use crate::model::{Code, Row};
 
-/// The smallest and largest code of every quasi-identifier in a group.
-#[derive(Debug)]
-pub(super) struct Extent<const W: usize> {
-    low: [u32; W],
-    high: [u32; W],
+/// Loss of a class of `rows` rows within these bounds, summed over its cells.
+pub(super) fn loss<C: Code, const W: usize>(
+    bounds: &Bounds<C, W>,
+    axes: &[Axis],
+    rows: usize,
+) -> f64 {
+    let axis_loss = |(index, axis): (usize, &Axis)| {
+        axis.loss(bounds.low[index].get(), bounds.high[index].get())
+    };
+    rows as f64 * axes.iter().enumerate().map(axis_loss).sum::<f64>()
 }
 
-impl<const W: usize> Extent<W> {
-    /// One pass over the rows; the inner loop has a fixed length and becomes vector minima.
-    pub(super) fn of<C: Code>(rows: &[Row<C, W>]) -> Self {
-        let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
-        for row in rows {
-            for axis in 0..W {
-                low[axis] = low[axis].min(row.codes[axis]);
-                high[axis] = high[axis].max(row.codes[axis]);
-            }
-        }
-        Self { low: low.map(C::get), high: high.map(C::get) }
-    }
-
-    /// The extents of both sides of a cut, in one pass that moves no row.
-    pub(super) fn of_halves<C: Code>(rows: &[Row<C, W>], cut: &CutPoint) -> [Self; 2] {
-        // Rows below the value of the cut, at it and above it.
-        let (mut low, mut high) = ([[C::MAX; W]; 3], [[C::default(); W]; 3]);
-        let mut counts = [0usize; 3];
-        for row in rows {
-            let code = row.codes[cut.axis].get();
-            let part = usize::from(code >= cut.value) + usize::from(code > cut.value);
-            counts[part] += 1;
-            let (low, high) = (&mut low[part], &mut high[part]);
-            for axis in 0..W {
-                low[axis] = low[axis].min(row.codes[axis]);
-                high[axis] = high[axis].max(row.codes[axis]);
-            }
-        }
-        let part = |part: usize| Self { low: low[part].map(C::get), high: high[part].map(C::get) };
-        let [below, at, _] = counts;
-        let with_value = |side: Self, has_value: bool| match has_value {
-            true => side.joined(&part(1)),
-            false => side,
-        };
-        [with_value(part(0), cut.left > below), with_value(part(2), cut.left < below + at)]
-    }
-
-    fn joined(mut self, other: &Self) -> Self {
-        for axis in 0..W {
-            self.low[axis] = self.low[axis].min(other.low[axis]);
-            self.high[axis] = self.high[axis].max(other.high[axis]);
-        }
-        self
-    }
-
-    /// Whether all rows have the same codes.
-    pub(super) fn is_one_tuple(&self) -> bool {
-        self.low == self.high
-    }
-
-    /// Loss of a class of `rows` rows with this extent, summed over its cells.
-    pub(super) fn loss(&self, axes: &[Axis], rows: usize) -> f64 {
-        let axis_loss =
-            |(index, axis): (usize, &Axis)| axis.loss(self.low[index], self.high[index]);
-        rows as f64 * axes.iter().enumerate().map(axis_loss).sum::<f64>()
-    }
-
-    /// The axes on which the group has more than one value, the widest first, equally wide ones as
-    /// declared.
-    pub(super) fn wide_axes(&self, axes: &[Axis]) -> Vec<WideAxis> {
-        let wide = |(index, axis): (usize, &Axis)| {
-            let (low, high) = (self.low[index], self.high[index]);
-            (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
-        };
-        let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
-        wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
-        wide
-    }
+/// The axes on which a group has more than one value, the widest first, equally wide ones as declared.
+pub(super) fn wide_axes<C: Code, const W: usize>(
+    bounds: &Bounds<C, W>,
+    axes: &[Axis],
+) -> Vec<WideAxis> {
+    let wide = |(index, axis): (usize, &Axis)| {
+        let (low, high) = (bounds.low[index].get(), bounds.high[index].get());
+        (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
+    };
+    let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
+    wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+    wide
 }
 
 /// An axis on which a group has more than one value.
@@ -98,6 +50,8 @@ pub(super) struct CutPoint {
     pub(super) value: u32,
     /// How many rows go left.
     pub(super) left: usize,
+    /// The largest code on the left side and the smallest on the right.
+    pub(super) ends: (u32, u32),
     /// How much less the two halves lose than the group, up to a constant: larger is better.
     pub(super) gain: f64,
 }
@@ -117,6 +71,9 @@ struct Position {
 
 /// Counting is worth it while the values of a group are not spread thinner than this.
 const CODES_PER_ROW: usize = 8;
+
+/// Values of a byte.
+const BYTES: usize = 1 << u8::BITS;
 
 impl Worker<'_> {
     /// Fills `candidates` with the cuts on these axes, the best first.
@@ -154,14 +111,16 @@ impl Worker<'_> {
         rows: &[Row<C, W>],
         axes: &[&WideAxis],
     ) -> Vec<usize> {
+        if size_of::<C>() == 1 && 2 * axes.len() > W {
+            return self.count_bytes(rows, axes);
+        }
         let mut starts = Vec::with_capacity(axes.len());
         let mut total = 0;
         for axis in axes {
             starts.push(total);
             total += (axis.high - axis.low) as usize + 1;
         }
-        self.counts.clear();
-        self.counts.resize(total, 0);
+        self.clear_counts(0..total);
         // Counter of a code = base + code; the base may wrap below 0.
         let bases: Vec<(usize, usize)> = axes
             .iter()
@@ -174,6 +133,37 @@ impl Worker<'_> {
             }
         }
         starts
+    }
+
+    /// The same for codes of one byte: every column has counters for all bytes, so that no index is
+    /// looked up or checked. Those of other columns hold anything.
+    fn count_bytes<C: Code, const W: usize>(
+        &mut self,
+        rows: &[Row<C, W>],
+        axes: &[&WideAxis],
+    ) -> Vec<usize> {
+        self.clear_counts(W * BYTES..W * BYTES);
+        for axis in axes {
+            let start = axis.index * BYTES;
+            self.clear_counts(start + axis.low as usize..start + axis.high as usize + 1);
+        }
+        if let [counts, ..] = self.counts.as_chunks_mut::<BYTES>().0.as_chunks_mut::<W>().0 {
+            for row in rows {
+                for axis in 0..W {
+                    let counter = &mut counts[axis][row.codes[axis].get() as usize % BYTES];
+                    *counter = counter.wrapping_add(1);
+                }
+            }
+        }
+        axes.iter().map(|axis| axis.index * BYTES + axis.low as usize).collect()
+    }
+
+    /// Makes sure that there are counters up to the end of a range, and that those in it are 0.
+    fn clear_counts(&mut self, range: Range<usize>) {
+        if self.counts.len() < range.end {
+            self.counts.resize(range.end, 0);
+        }
+        self.counts[range].fill(0);
     }
 
     fn add_candidates(&mut self, axis: &WideAxis, at: Position, rows: usize) {
@@ -205,7 +195,8 @@ impl Worker<'_> {
         let halves = left as f64 * loss(axis.low, left_high)
             + (rows - left) as f64 * loss(right_low, axis.high);
         let gain = rows as f64 * axis.loss - halves;
-        self.candidates.push(CutPoint { axis: axis.index, value, left, gain });
+        let ends = (left_high, right_low);
+        self.candidates.push(CutPoint { axis: axis.index, value, left, ends, gain });
     }
 
     /// The value of an axis at which `target` rows are reached.
@@ -215,9 +206,16 @@ impl Worker<'_> {
         axis: &WideAxis,
         target: usize,
     ) -> u32 {
-        self.values.clear();
-        self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
-        *self.values.select_nth_unstable(target - 1).1
+        let codes = rows.iter().map(|row| row.codes[axis.index].get());
+        let width = (axis.high - axis.low) as usize + 1;
+        if width > rows.len() {
+            self.values.clear();
+            self.values.extend(codes);
+            return *self.values.select_nth_unstable(target - 1).1;
+        }
+        self.clear_counts(0..width);
+        codes.for_each(|code| self.counts[(code - axis.low) as usize] += 1);
+        position_by_counts(&self.counts[..width], axis.low, target).value
     }
 }
 

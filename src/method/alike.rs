@@ -1,0 +1,138 @@
+//! Classes that publish the same leave in an order that tells nothing more.
+//!
+//! Methods leave classes in the order of exact codes. Two classes whose values generalize to the same
+//! nodes of hierarchies look alike to a reader, and their order would tell which of the two has the
+//! smaller values. So classes that look alike change places among themselves, by a keyed hash of their
+//! rows.
+
+use std::hash::Hasher;
+
+use rayon::prelude::*;
+
+use super::bounds::Bounds;
+use crate::error::Result;
+use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
+use crate::model::{Classes, Code as _, RowKeys, RowTable, Seed, class_hash, with_rows};
+
+/// Whether classes of a table with these quasi-identifiers can look alike without being so.
+fn hides<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> bool {
+    let hides = |axis: &Axis| match axis.shape {
+        Shape::Tree(_) => true,
+        Shape::Line(_) => axis.missing,
+        Shape::Set => axis.missing || axis.codes as usize > MAX_SET_VALUES,
+    };
+    axes.into_iter().any(hides)
+}
+
+/// Bytes that [`shuffle_alike`] takes.
+pub fn work_bytes<'a>(
+    axes: impl IntoIterator<Item = &'a Axis>,
+    rows: usize,
+    classes: usize,
+) -> usize {
+    match hides(axes) {
+        true => rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>(),
+        false => 0,
+    }
+}
+
+/// Reorders classes that publish the same among the places they have. Rows behind the classes stay
+/// where they are.
+pub fn shuffle_alike(
+    rows: &mut RowTable,
+    classes: Classes,
+    axes: &[Axis],
+    (keys, seed): (&RowKeys, Seed),
+) -> Result<Classes> {
+    if !hides(axes) {
+        return Ok(classes);
+    }
+    let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
+        let of_class = |class: u32| {
+            let bounds = Bounds::of(&rows[classes.range(class as usize)]);
+            let mut hasher = seed.hasher();
+            for (at, axis) in axes.iter().enumerate() {
+                let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
+                hasher.write_u64(look(axis, low, high));
+            }
+            (hasher.finish(), class)
+        };
+        (0..classes.len() as u32).into_par_iter().map(of_class).collect()
+    });
+    looks.par_sort_unstable();
+    // The class that comes to every place.
+    let mut order: Vec<u32> = (0..classes.len() as u32).collect();
+    for alike in looks.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+        let of_class = |(_, class): &(u64, u32)| {
+            (class_hash(rows, classes.range(*class as usize), keys, seed), *class)
+        };
+        let mut shuffled: Vec<(u64, u32)> = alike.par_iter().map(of_class).collect();
+        shuffled.sort_unstable();
+        for ((_, place), (_, class)) in alike.iter().zip(shuffled) {
+            order[*place as usize] = class;
+        }
+    }
+    drop(looks);
+    rows.reorder_classes(&classes, &order)
+}
+
+/// What tells a published cell apart from others of its column; `*` is the same for all.
+fn look(axis: &Axis, low: u32, high: u32) -> u64 {
+    let exact = (u64::from(low) << 32) | u64::from(high);
+    if axis.missing && low == 0 {
+        return if high == 0 { exact } else { u64::MAX };
+    }
+    match &axis.shape {
+        Shape::Tree(tree) => u64::from(tree.ancestor(low, high)),
+        // A set may have fewer values than there are in between; then it is shuffled for nothing.
+        Shape::Set if (high - low) as usize >= MAX_SET_VALUES => u64::MAX,
+        Shape::Line(_) | Shape::Set => exact,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hierarchy::{LabelTable, Tree};
+
+    /// Values 0 to 7 in two nodes of four.
+    fn tree() -> Axis {
+        let leaf = |at: usize| format!("{at};half {};*\n", at / 4);
+        let table = LabelTable::parse(&(0..8).map(leaf).collect::<String>());
+        let leaves: Vec<usize> = (0..8).collect();
+        let levels = table.map(|table| table.levels_over(&leaves)).unwrap_or_default();
+        Axis::tree(Tree::new(&levels, 8, false).0, false)
+    }
+
+    fn shuffled(codes: &[[u32; 1]], axis: Axis, seed: u8) -> Vec<Vec<u32>> {
+        let mut rows = RowTable::from_codes(codes).unwrap_or_else(|| unreachable!());
+        let sizes = vec![2; codes.len() / 2];
+        let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
+        let keys = RowKeys::default();
+        let classes =
+            shuffle_alike(&mut rows, classes, &[axis], (&keys, Seed::from_bytes(&[seed])));
+        let classes = classes.unwrap_or_else(|_| unreachable!());
+        let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
+            with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
+        };
+        classes.ranges().map(of_class).collect()
+    }
+
+    #[test]
+    fn only_classes_under_one_node_change_places() {
+        // half 0, half 0, half 1, a single value, half 0
+        let codes = [[0], [1], [1], [2], [4], [5], [3], [3], [2], [3]];
+        let seen: std::collections::BTreeSet<_> =
+            (0..64).map(|seed| shuffled(&codes, tree(), seed)).collect();
+        assert_eq!(seen.len(), 6, "every order of the three classes of half 0");
+        for order in &seen {
+            assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
+        }
+        // A line publishes exact ends.
+        let line = Axis::line(&[0., 1., 2., 3., 4., 5.], false);
+        assert_eq!(
+            shuffled(&codes, line, 0),
+            codes.chunks(2).map(|c| vec![c[0][0], c[1][0]]).collect::<Vec<_>>()
+        );
+    }
+}
