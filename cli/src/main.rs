@@ -18,6 +18,8 @@ mod release;
 mod report;
 mod run;
 mod script;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 
 use std::process::ExitCode;
@@ -36,9 +38,12 @@ static GLOBAL: MiMalloc = MiMalloc;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    // The parser logs whole statements, which may hold a seed.
-    let log = env_logger::Env::default();
-    env_logger::Builder::from_env(log).filter_module("sqlparser", log::LevelFilter::Warn).init();
+    // These log whole statements, which may hold a seed or what a client looks for.
+    let log = env_logger::Env::default().default_filter_or("error,anonymize_serve=info");
+    env_logger::Builder::from_env(log)
+        .filter_module("sqlparser", log::LevelFilter::Warn)
+        .filter_module("datafusion_postgres", log::LevelFilter::Error)
+        .init();
     let options = Options::parse();
     match start(&options) {
         Ok(()) => ExitCode::SUCCESS,

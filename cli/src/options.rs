@@ -102,6 +102,13 @@ pub enum Task {
     /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', …); those
     /// before it run first. Both files appear when both are complete; after a failure neither is there.
     Publish(PublishFiles),
+
+    /// Serve anonymized views over the Postgres protocol, as a policy says
+    ///
+    /// Clients see the views of their user and nothing else. Each view is computed once, verified, and
+    /// computed anew when its sources change. SIGHUP computes all views anew; SIGTERM and Ctrl-C stop.
+    #[cfg(feature = "serve")]
+    Serve(crate::serve::ServeArguments),
     /// Run a release job: anonymize, verify what was written, publish in one step
     ///
     /// The job file names inputs, options, output and checks (docs/release-job.md). If anything fails, the

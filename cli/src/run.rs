@@ -67,6 +67,11 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
     match &options.task {
         Some(Task::Release(arguments)) => return release(options, arguments).await,
         Some(Task::Report(arguments)) => return report(options, arguments).await,
+        #[cfg(feature = "serve")]
+        Some(Task::Serve(arguments)) => {
+            check_nothing_else(options)?;
+            return crate::serve::serve(arguments).await;
+        }
         Some(Task::Publish(_)) | None => {}
     }
     let scripts = scripts(options)?;
@@ -90,6 +95,27 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
             Err(Failure::Setup("publish needs the release: write -f FILE or -c SQL".to_owned()))
         }
         None => shell(&session, options).await,
+    }
+}
+
+/// An option that is silently ignored is a limit that does not hold.
+#[cfg(feature = "serve")]
+fn check_nothing_else(options: &Options) -> Result<(), Failure> {
+    let given = [
+        ("-c and -f", options.has_script(), "write the queries of views into the policy"),
+        (
+            "--memory-limit",
+            options.memory_limit.is_some(),
+            "set query_memory_mb and refresh_memory_mb",
+        ),
+        ("--temp-dir", options.temp_dir.is_some(), "set temp_dir in [server]"),
+        ("--data-path", options.data_path.is_some(), "paths start where the policy is"),
+    ];
+    match given.into_iter().find(|(_, given, _)| *given) {
+        Some((option, _, hint)) => {
+            Err(Failure::Setup(format!("{option} has no effect on serve: {hint}")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `place` | directories and object stores: lock, staging, pointer |
 //! | [`manifest`] | what a release says of itself |
 //! | `run` | the steps in their order, and what happens when one fails |
+//! | [`store`] | object stores by URL |
 //! | `current` | reading the current release |
 //! | [`report`] | a page about a release, for people |
 
@@ -29,7 +30,7 @@ pub mod report;
 mod run;
 mod session;
 mod sql;
-mod store;
+pub mod store;
 mod verify;
 mod write;
 

@@ -146,7 +146,8 @@ impl Job {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    /// Whether the job can be followed; jobs that were read from a text have been asked.
+    pub fn check(&self) -> Result<()> {
         self.source()?;
         for (name, input) in &self.inputs {
             if name.starts_with(RESERVED) || name.is_empty() {

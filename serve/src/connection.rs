@@ -1,0 +1,194 @@
+//! The protocol's handlers for one connection.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion_postgres::pgwire::api::auth::StartupHandler;
+use datafusion_postgres::pgwire::api::cancel::CancelHandler;
+use datafusion_postgres::pgwire::api::portal::{Format, Portal};
+use datafusion_postgres::pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
+use datafusion_postgres::pgwire::api::results::{FieldInfo, Response};
+use datafusion_postgres::pgwire::api::stmt::QueryParser;
+use datafusion_postgres::pgwire::api::store::PortalStore;
+use datafusion_postgres::pgwire::api::{
+    ClientInfo, ClientPortalStore, ErrorHandler, PgWireServerHandlers, Type,
+};
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
+use datafusion_postgres::pgwire::messages::PgWireBackendMessage;
+use datafusion_postgres::pgwire::messages::cancel::CancelRequest;
+use datafusion_postgres::pgwire::messages::extendedquery::Execute;
+use datafusion_postgres::pgwire::messages::simplequery::Query;
+use datafusion_postgres::{DfSessionService, pgwire};
+use futures::Sink;
+use log::info;
+
+use crate::gate;
+use crate::session::Session;
+use crate::startup::Startup;
+use crate::wire;
+
+/// A prepared statement, as the protocol's library keeps it.
+type Prepared = <DfSessionService as ExtendedQueryHandler>::Statement;
+
+/// All handlers of one connection.
+pub struct Connection {
+    startup: Arc<Startup>,
+    statements: Arc<Statements>,
+}
+
+impl Connection {
+    /// For a connection that has just been made.
+    pub fn new(session: &Arc<Session>) -> Self {
+        let statements = Arc::new(Statements { session: Arc::clone(session) });
+        Self { startup: Arc::new(Startup::new(session)), statements }
+    }
+}
+
+impl PgWireServerHandlers for Connection {
+    fn simple_query_handler(&self) -> Arc<impl SimpleQueryHandler> {
+        Arc::clone(&self.statements)
+    }
+
+    fn extended_query_handler(&self) -> Arc<impl ExtendedQueryHandler> {
+        Arc::clone(&self.statements)
+    }
+
+    fn startup_handler(&self) -> Arc<impl StartupHandler> {
+        Arc::clone(&self.startup)
+    }
+
+    fn error_handler(&self) -> Arc<impl ErrorHandler> {
+        Arc::clone(&self.statements)
+    }
+
+    fn cancel_handler(&self) -> Arc<impl CancelHandler> {
+        Arc::clone(&self.statements)
+    }
+}
+
+/// Statements in both of the protocol's ways: as text, or prepared.
+struct Statements {
+    session: Arc<Session>,
+}
+
+#[async_trait]
+impl SimpleQueryHandler for Statements {
+    async fn on_query<C>(&self, client: &mut C, query: Query) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let _occupied = self.session.occupied()?;
+        self._on_query(client, query).await
+    }
+
+    async fn do_query<C>(&self, client: &mut C, query: &str) -> PgWireResult<Vec<Response>>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let protocol = &self.session.workspace()?.protocol;
+        SimpleQueryHandler::do_query(protocol, client, &gate::in_known_words(query)).await
+    }
+}
+
+#[async_trait]
+impl ExtendedQueryHandler for Statements {
+    type Statement = Prepared;
+    type QueryParser = Parser;
+
+    fn query_parser(&self) -> Arc<Parser> {
+        Arc::new(Parser { session: Arc::clone(&self.session) })
+    }
+
+    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let _occupied = self.session.occupied()?;
+        self._on_execute(client, message).await
+    }
+
+    async fn do_query<C>(
+        &self,
+        client: &mut C,
+        portal: &Portal<Prepared>,
+        max_rows: usize,
+    ) -> PgWireResult<Response>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        self.session.set_result_format(portal.result_column_format.clone());
+        let protocol = &self.session.workspace()?.protocol;
+        ExtendedQueryHandler::do_query(protocol, client, portal, max_rows).await
+    }
+}
+
+/// Prepares statements in the workspace of whoever has logged in.
+struct Parser {
+    session: Arc<Session>,
+}
+
+#[async_trait]
+impl QueryParser for Parser {
+    type Statement = Prepared;
+
+    async fn parse_sql<C>(
+        &self,
+        client: &C,
+        sql: &str,
+        types: &[Option<Type>],
+    ) -> PgWireResult<Option<Prepared>>
+    where
+        C: ClientInfo + Unpin + Send + Sync,
+    {
+        let parser = self.session.workspace()?.protocol.query_parser();
+        parser.parse_sql(client, &gate::in_known_words(sql), types).await
+    }
+
+    fn get_parameter_types(&self, statement: &Prepared) -> PgWireResult<Vec<Type>> {
+        self.session.workspace()?.protocol.query_parser().get_parameter_types(statement)
+    }
+
+    fn get_result_schema(
+        &self,
+        statement: &Prepared,
+        format: Option<&Format>,
+    ) -> PgWireResult<Vec<FieldInfo>> {
+        self.session.workspace()?.protocol.query_parser().get_result_schema(statement, format)
+    }
+}
+
+impl ErrorHandler for Statements {
+    fn on_error<C: ClientInfo>(&self, _client: &C, error: &mut PgWireError) {
+        let failure = std::mem::replace(error, PgWireError::QueryCanceled);
+        *error = match (wire::in_plain_words(failure), self.session.workspace()) {
+            (failure, Ok(_)) => failure,
+            // The library would serve whoever goes on after a failed login.
+            (failure, Err(_)) => {
+                let mut info = pgwire::error::ErrorInfo::from(failure);
+                info.severity = "FATAL".to_owned();
+                PgWireError::UserError(Box::new(info))
+            }
+        };
+        info!("user {:?}: error {}", self.session.user(), wire::code_of(error));
+    }
+}
+
+#[async_trait]
+impl CancelHandler for Statements {
+    async fn on_cancel_request(&self, request: CancelRequest) {
+        self.session.service().callers.cancel(request.pid, &request.secret_key);
+    }
+}

@@ -1,0 +1,308 @@
+//! What a client may say.
+//!
+//! Clients live in sessions that hold nothing but their releases, so there is nothing to steal even
+//! for a statement that slips through. Still the list below says what is allowed, and all else is not:
+//!
+//! | statement | what happens |
+//! | --- | --- |
+//! | `SELECT`, `WITH`, `VALUES`, `TABLE`, `DESCRIBE`, `SHOW TABLES`, `SHOW COLUMNS` | runs |
+//! | `EXPLAIN [ANALYZE]` of a query | runs, without `VERBOSE` |
+//! | `SET` of a client's own settings, `SHOW` | kept with the connection, never given to the engine |
+//! | `BEGIN`, `COMMIT`, `ROLLBACK` | acknowledged: everything is read-only |
+//! | `DISCARD`, `RESET`, `DEALLOCATE` | acknowledged: connection pools send them |
+//! | `REFRESH MATERIALIZED VIEW` | for users who may |
+
+use std::borrow::Cow;
+
+use datafusion::error::Result as EngineResult;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SQLOptions;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Reset, Set, Statement, Value,
+};
+use datafusion_postgres::pgwire::error::PgWireResult;
+
+use crate::wire::{error, state};
+
+/// The name under which the parser meets a refresh: it does not know Postgres' statement.
+const REFRESH: &str = "refresh_view";
+
+/// What becomes of a statement.
+#[derive(Debug, PartialEq)]
+pub enum Verdict {
+    /// The engine runs it.
+    Query,
+    /// The protocol's own handlers keep it with the connection.
+    Connection,
+    /// There is nothing to do; this is the answer.
+    Acknowledge(&'static str),
+    /// A prepared statement is forgotten, or all of them.
+    Forget(Ident),
+    /// A view is computed anew.
+    Refresh(String),
+}
+
+/// Settings that the protocol's handlers keep with the connection.
+const KEPT: [&str; 7] = [
+    "application_name",
+    "bytea_output",
+    "datestyle",
+    "extra_float_digits",
+    "intervalstyle",
+    "search_path",
+    "statement_timeout",
+];
+
+/// Settings that clients send and that change nothing here.
+const WITHOUT_EFFECT: [&str; 12] = [
+    "client_min_messages",
+    "default_transaction_isolation",
+    "default_transaction_read_only",
+    "idle_in_transaction_session_timeout",
+    "jit",
+    "lock_timeout",
+    "row_security",
+    "standard_conforming_strings",
+    "synchronize_seqscans",
+    "timezone",
+    "transaction_isolation",
+    "transaction_read_only",
+];
+
+/// Whether a client may say this.
+pub fn judge(statement: &Statement) -> PgWireResult<Verdict> {
+    match statement {
+        Statement::Query(_)
+        | Statement::ExplainTable { .. }
+        | Statement::ShowTables { .. }
+        | Statement::ShowColumns { .. } => Ok(Verdict::Query),
+        Statement::Explain { verbose, options, statement, .. } => {
+            if *verbose || options.is_some() {
+                let hint = "write EXPLAIN or EXPLAIN ANALYZE, without VERBOSE and options";
+                return Err(error(state::NOT_SUPPORTED, hint));
+            }
+            match judge(statement)? {
+                Verdict::Query => Ok(Verdict::Query),
+                _ => Err(error(state::NOT_PERMITTED, "EXPLAIN is for queries")),
+            }
+        }
+        Statement::ShowVariable { .. } | Statement::ShowCatalogs { .. } => Ok(Verdict::Connection),
+        Statement::StartTransaction { statements, .. } if statements.is_empty() => {
+            Ok(Verdict::Connection)
+        }
+        Statement::Commit { .. } | Statement::Rollback { savepoint: None, .. } => {
+            Ok(Verdict::Connection)
+        }
+        Statement::Set(set) => judge_set(set),
+        Statement::Discard { .. } => Ok(Verdict::Acknowledge("DISCARD ALL")),
+        Statement::Reset(reset) => match &reset.reset {
+            Reset::ALL => Ok(Verdict::Acknowledge("RESET")),
+            Reset::ConfigurationParameter(name) => {
+                judge_setting(&name.to_string().to_lowercase())?;
+                Ok(Verdict::Acknowledge("RESET"))
+            }
+        },
+        Statement::Deallocate { name, .. } => Ok(Verdict::Forget(name.clone())),
+        Statement::Call(call) => match refreshed_view(&call.name.to_string(), &call.args) {
+            Some(view) => Ok(Verdict::Refresh(view)),
+            None => Err(not_permitted()),
+        },
+        _ => Err(not_permitted()),
+    }
+}
+
+fn not_permitted() -> datafusion_postgres::pgwire::error::PgWireError {
+    error(
+        state::NOT_PERMITTED,
+        "permission denied: this service answers SELECT, EXPLAIN, SHOW and SET of a client's settings",
+    )
+}
+
+fn judge_set(set: &Set) -> PgWireResult<Verdict> {
+    match set {
+        Set::SingleAssignment { scope, hivevar: false, variable, values } => {
+            let name = variable.to_string().to_lowercase();
+            if name == "client_encoding" {
+                return judge_encoding(values.first());
+            }
+            judge_setting(&name)?;
+            // Whatever the protocol's handler does not recognise, it would hand to the engine.
+            let recognised = scope.is_none()
+                && KEPT.contains(&name.as_str())
+                && values.first().is_some_and(|value| {
+                    matches!(value, Expr::Value(_)) || name == "statement_timeout"
+                });
+            Ok(if recognised { Verdict::Connection } else { Verdict::Acknowledge("SET") })
+        }
+        Set::SetTimeZone { local: false, value: Expr::Value(_) } => Ok(Verdict::Connection),
+        Set::SetTimeZone { .. } | Set::SetTransaction { .. } => Ok(Verdict::Acknowledge("SET")),
+        Set::SetNames { charset_name, .. } => judge_encoding_name(&charset_name.value),
+        _ => Err(not_permitted()),
+    }
+}
+
+fn judge_setting(name: &str) -> PgWireResult<()> {
+    if KEPT.contains(&name) || WITHOUT_EFFECT.contains(&name) {
+        return Ok(());
+    }
+    if name.contains('.') {
+        let message = format!("permission denied to set parameter \"{name}\"");
+        return Err(error(state::NOT_PERMITTED, message));
+    }
+    Err(error(state::NO_SETTING, format!("unrecognized configuration parameter \"{name}\"")))
+}
+
+fn judge_encoding(value: Option<&Expr>) -> PgWireResult<Verdict> {
+    match value {
+        Some(Expr::Value(value)) => match &value.value {
+            Value::SingleQuotedString(name) => judge_encoding_name(name),
+            other => judge_encoding_name(&other.to_string()),
+        },
+        Some(other) => judge_encoding_name(&other.to_string()),
+        None => judge_encoding_name(""),
+    }
+}
+
+fn judge_encoding_name(name: &str) -> PgWireResult<Verdict> {
+    let letters = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    match letters.to_ascii_lowercase().as_str() {
+        "utf8" | "unicode" => Ok(Verdict::Acknowledge("SET")),
+        _ => Err(error(state::NOT_SUPPORTED, "the only client_encoding is UTF8")),
+    }
+}
+
+/// `REFRESH MATERIALIZED VIEW v` in words that the parser knows.
+pub fn in_known_words(sql: &str) -> Cow<'_, str> {
+    let statement = sql.trim().trim_end_matches(';').trim_end();
+    let mut words = statement.split_whitespace();
+    let expected = ["refresh", "materialized", "view"];
+    if !expected
+        .iter()
+        .all(|word| words.next().is_some_and(|given| given.eq_ignore_ascii_case(word)))
+    {
+        return Cow::Borrowed(sql);
+    }
+    match (words.next(), words.next()) {
+        (Some(view), None) => {
+            let view = view.strip_prefix("public.").unwrap_or(view).replace('\'', "");
+            Cow::Owned(format!("CALL {REFRESH}('{}')", view.trim_matches('"')))
+        }
+        _ => Cow::Borrowed(sql),
+    }
+}
+
+fn refreshed_view(name: &str, arguments: &FunctionArguments) -> Option<String> {
+    let FunctionArguments::List(list) = arguments else { return None };
+    match list.args.as_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] if name == REFRESH => {
+            match &value.value {
+                Value::SingleQuotedString(view) => Some(view.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// A second look, at the plan: it reads and does nothing else.
+pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
+    SQLOptions::new()
+        .with_allow_ddl(false)
+        .with_allow_dml(false)
+        .with_allow_statements(false)
+        .verify_plan(plan)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+
+    use super::*;
+
+    fn verdict(sql: &str) -> PgWireResult<Verdict> {
+        let statements = PostgresCompatibilityParser::new().parse(&in_known_words(sql)).unwrap();
+        judge(&statements[0])
+    }
+
+    #[test]
+    fn queries_run() {
+        for sql in [
+            "SELECT 1",
+            "WITH a AS (SELECT 1) TABLE a",
+            "VALUES (1), (2)",
+            "EXPLAIN SELECT 1",
+            "EXPLAIN ANALYZE SELECT 1",
+            "SHOW TABLES",
+        ] {
+            assert_eq!(verdict(sql).unwrap(), Verdict::Query, "{sql}");
+        }
+    }
+
+    #[test]
+    fn whatever_writes_defines_or_steers_the_engine_is_refused() {
+        for sql in [
+            "CREATE TABLE t (a INT)",
+            "CREATE TABLE t AS SELECT 1",
+            "CREATE VIEW v AS SELECT 1",
+            "DROP TABLE t",
+            "INSERT INTO t VALUES (1)",
+            "UPDATE t SET a = 1",
+            "DELETE FROM t",
+            "COPY t TO '/tmp/t.csv'",
+            "COPY t FROM STDIN",
+            "PREPARE p AS SELECT 1",
+            "EXECUTE p",
+            "CALL anything('x')",
+            "EXPLAIN VERBOSE SELECT 1",
+            "EXPLAIN (VERBOSE true) SELECT 1",
+            "EXPLAIN CREATE TABLE t AS SELECT 1",
+            "DECLARE c CURSOR FOR SELECT 1",
+            "SET datafusion.execution.target_partitions = 1",
+            "SET anonymize.default_k = 2",
+            "RESET datafusion.execution.target_partitions",
+            "SET ROLE admin",
+            "SET SESSION AUTHORIZATION admin",
+            "SET client_encoding = 'LATIN1'",
+            "SET no_such_setting = 1",
+            "SAVEPOINT s",
+            "GRANT SELECT ON t TO PUBLIC",
+        ] {
+            assert!(verdict(sql).is_err(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_clients_send_on_their_own_is_accepted() {
+        for sql in [
+            "SET extra_float_digits = 3",
+            "SET application_name = 'psql'",
+            "SET DateStyle = 'ISO'",
+            "SET statement_timeout = '5s'",
+            "SET TIME ZONE 'UTC'",
+            "BEGIN",
+            "COMMIT",
+            "ROLLBACK",
+            "SHOW server_version",
+        ] {
+            assert_eq!(verdict(sql).unwrap(), Verdict::Connection, "{sql}");
+        }
+        for sql in [
+            "DISCARD ALL",
+            "RESET ALL",
+            "SET client_encoding = 'UTF8'",
+            "SET SESSION datestyle = 'ISO'",
+        ] {
+            assert!(matches!(verdict(sql).unwrap(), Verdict::Acknowledge(_)), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_refresh_is_understood_as_postgres_writes_it() {
+        for sql in
+            ["REFRESH MATERIALIZED VIEW patients;", "refresh  materialized view public.patients"]
+        {
+            assert_eq!(verdict(sql).unwrap(), Verdict::Refresh("patients".to_owned()), "{sql}");
+        }
+    }
+}

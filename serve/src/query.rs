@@ -1,0 +1,291 @@
+//! One statement of a client, under the limits of its connection.
+//!
+//! ```text
+//! statement ─► gate ─► plan ─► gate again ─► releases leased ─► engine, with the connection's memory
+//!     ─► rows, until the last one, the deadline, a cancel request or the end of the connection
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use datafusion::common::{DFSchema, ParamValues};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as EngineStatement;
+use datafusion::sql::sqlparser::ast::Statement;
+use datafusion_postgres::arrow_pg::datatypes::df::encode_dataframe;
+use datafusion_postgres::hooks::HookClient;
+use datafusion_postgres::pgwire::api::ClientInfo;
+use datafusion_postgres::pgwire::api::portal::Format;
+use datafusion_postgres::pgwire::api::results::{QueryResponse, Response, SendableRowStream, Tag};
+use datafusion_postgres::pgwire::api::store::PortalStore;
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
+use datafusion_postgres::pgwire::messages::data::DataRow;
+use datafusion_postgres::pgwire::messages::response::TransactionStatus;
+use datafusion_postgres::pgwire::types::format::FormatOptions;
+use futures::{Stream, StreamExt};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+
+use crate::compute::Work;
+use crate::gate::{self, Verdict};
+use crate::interrupt::Stop;
+use crate::release::{Release, lease};
+use crate::session::{Allowance, Session, Watch};
+use crate::wire::{self, state};
+
+/// Rows that travel together from the engine to the connection.
+const CHUNK: usize = 256;
+
+/// How many such bundles may wait for a slow client.
+const AHEAD: usize = 2;
+
+/// Where the protocol's handlers keep the timeout that a client asked for.
+const CLIENT_TIMEOUT: &str = "statement_timeout_ms";
+
+/// The first and the last word on every statement: nothing reaches the engine by another way.
+pub struct QueryHook;
+
+#[async_trait]
+impl datafusion_postgres::QueryHook for QueryHook {
+    async fn handle_simple_query(
+        &self,
+        statement: &Statement,
+        context: &SessionContext,
+        client: &mut dyn HookClient,
+    ) -> Option<PgWireResult<Response>> {
+        let query = Query { statement, params: None, format: Format::UnifiedText };
+        answer(&query, context, client).await.transpose()
+    }
+
+    async fn handle_extended_parse_query(
+        &self,
+        statement: &Statement,
+        context: &SessionContext,
+        _client: &(dyn ClientInfo + Send + Sync),
+    ) -> Option<PgWireResult<LogicalPlan>> {
+        match gate::judge(statement) {
+            Err(error) => Some(Err(error)),
+            Ok(Verdict::Query) => Some(plan(statement, context).await),
+            Ok(Verdict::Connection) => None,
+            Ok(_) => Some(Ok(LogicalPlan::EmptyRelation(EmptyRelation {
+                produce_one_row: false,
+                schema: Arc::new(DFSchema::empty()),
+            }))),
+        }
+    }
+
+    async fn handle_extended_query(
+        &self,
+        statement: &Statement,
+        prepared: &LogicalPlan,
+        params: &ParamValues,
+        context: &SessionContext,
+        client: &mut dyn HookClient,
+    ) -> Option<PgWireResult<Response>> {
+        let format = match session(client) {
+            Ok(session) => session.result_format(),
+            Err(error) => return Some(Err(error)),
+        };
+        let query = Query { statement, params: Some((prepared, params)), format };
+        answer(&query, context, client).await.transpose()
+    }
+}
+
+/// A statement with what it was prepared and bound to.
+struct Query<'a> {
+    statement: &'a Statement,
+    params: Option<(&'a LogicalPlan, &'a ParamValues)>,
+    format: Format,
+}
+
+/// The connection's own state; without it nobody has logged in.
+fn session(client: &(impl ClientInfo + ?Sized)) -> PgWireResult<Arc<Session>> {
+    let session = client.session_extensions().get::<Arc<Session>>();
+    let session = session.map(|session| Arc::clone(session.as_ref()));
+    session.ok_or_else(|| wire::fatal(state::NO_AUTHORIZATION, "log in first"))
+}
+
+/// The answer, or nothing if the protocol's other handlers have it.
+async fn answer(
+    query: &Query<'_>,
+    context: &SessionContext,
+    client: &mut dyn HookClient,
+) -> PgWireResult<Option<Response>> {
+    let verdict = gate::judge(query.statement)?;
+    let session = session(client)?;
+    if verdict != Verdict::Connection && client.transaction_status() == TransactionStatus::Error {
+        return Err(wire::error(
+            state::FAILED_TRANSACTION,
+            "current transaction is aborted, commands ignored until end of transaction block",
+        ));
+    }
+    Ok(match verdict {
+        Verdict::Connection => None,
+        Verdict::Acknowledge(tag) => Some(Response::Execution(Tag::new(tag))),
+        Verdict::Forget(name) => {
+            // ALL only frees memory, which the end of the connection does as well.
+            client.portal_store().rm_statement(&name.value);
+            Some(Response::Execution(Tag::new("DEALLOCATE")))
+        }
+        Verdict::Refresh(view) => {
+            session.refresh(&view).await?;
+            Some(Response::Execution(Tag::new("REFRESH MATERIALIZED VIEW")))
+        }
+        Verdict::Query => {
+            let asked = client.metadata().get(CLIENT_TIMEOUT).and_then(|text| text.parse().ok());
+            let watch = session.watch(asked);
+            let options = Arc::new(FormatOptions::from_client_metadata(client.metadata()));
+            Some(Response::Query(supervise(query, context, (&session, watch), options).await?))
+        }
+    })
+}
+
+/// Plans the statement as it was parsed: its text is never parsed a second time, by other rules.
+async fn plan(statement: &Statement, context: &SessionContext) -> PgWireResult<LogicalPlan> {
+    let statement = EngineStatement::Statement(Box::new(statement.clone()));
+    let plan = context.state().statement_to_plan(statement).await;
+    let plan = plan.map_err(|error| wire::of_engine(&error))?;
+    gate::check_plan(&plan).map_err(|error| wire::of_engine(&error))?;
+    Ok(plan)
+}
+
+/// Starts a query and watches over it until its last row.
+async fn supervise(
+    query: &Query<'_>,
+    context: &SessionContext,
+    (session, mut watch): (&Arc<Session>, Watch),
+    options: Arc<FormatOptions>,
+) -> PgWireResult<QueryResponse> {
+    let stop = Stop::default();
+    let begin = async {
+        let allowance = session.allowance().await?;
+        let (frame, leased) = prepare(query, context, (&allowance, &stop)).await?;
+        let format = query.format.clone();
+        let encode = async move { encode_dataframe(frame, &format, Some(options)).await };
+        let response = Work::start(&session.service().engine, encode).done().await;
+        let response =
+            response.map_err(|error| wire::error(state::INTERNAL, error.to_string()))??;
+        Ok((response, allowance, leased))
+    };
+    let (mut response, allowance, leased) = tokio::select! {
+        biased;
+        interrupted = &mut watch => return Err(interrupted),
+        begun = begin => begun.map_err(wire::in_plain_words)?,
+    };
+    let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
+    let rows = produce(&session.service().engine, rows, (allowance, leased));
+    let running = Running { rows, watch, _stop: stop };
+    response.data_rows =
+        Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
+    Ok(response)
+}
+
+/// Lets a task compute the rows: the connection stays awake for a cancel request however long the engine
+/// takes between two of them. The task keeps what it uses until it is done, or noticed that it is not
+/// wanted any more.
+fn produce(
+    engine: &Handle,
+    rows: SendableRowStream,
+    held: (Arc<Allowance>, Vec<Arc<Release>>),
+) -> Chunks {
+    let (send, receive) = tokio::sync::mpsc::channel(AHEAD);
+    let work = Work::start(engine, async move {
+        let mut chunks = rows.ready_chunks(CHUNK);
+        while let Some(chunk) = chunks.next().await {
+            if send.send(chunk).await.is_err() {
+                break;
+            }
+        }
+        drop(held);
+    });
+    Chunks { receive, _work: work }
+}
+
+/// The query in a state of its own, with the memory of its connection and its parameters in place.
+async fn prepare(
+    query: &Query<'_>,
+    context: &SessionContext,
+    (allowance, stop): (&Allowance, &Stop),
+) -> PgWireResult<(DataFrame, Vec<Arc<Release>>)> {
+    // A prepared statement is planned again, so that it reads the current release.
+    let mut plan = plan(query.statement, context).await?;
+    let failed = |error| wire::of_engine(&error);
+    if let Some((prepared, params)) = query.params {
+        if plan.schema().as_arrow().fields() != prepared.schema().as_arrow().fields() {
+            return Err(wire::error(
+                state::NOT_SUPPORTED,
+                "cached plan must not change result type: prepare the statement again",
+            ));
+        }
+        plan = plan.replace_params_with_values(params).map_err(failed)?;
+    }
+    let leased = lease(&plan).map_err(failed)?;
+    let state = SessionStateBuilder::new_from_existing(context.state())
+        .with_runtime_env(Arc::clone(&allowance.runtime))
+        .with_physical_optimizer_rule(stop.rule())
+        .build();
+    Ok((DataFrame::new(state, plan), leased))
+}
+
+/// Rows of a query by the hundred, from the task that computes them. Dropped, it stops the task.
+struct Chunks {
+    receive: Receiver<Vec<PgWireResult<DataRow>>>,
+    _work: Work<()>,
+}
+
+/// A query and who watches over it.
+struct Running {
+    rows: Chunks,
+    watch: Watch,
+    _stop: Stop,
+}
+
+/// The rows one by one. Lets go of everything with the last row or the first error.
+struct Supervised {
+    running: Option<Running>,
+    ready: std::vec::IntoIter<PgWireResult<DataRow>>,
+}
+
+impl Stream for Supervised {
+    type Item = PgWireResult<DataRow>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.as_mut().get_mut();
+        let row = loop {
+            let Some(running) = &mut this.running else { return Poll::Ready(None) };
+            if let Some(row) = this.ready.next() {
+                break Some(row.map_err(wire::in_plain_words));
+            }
+            if let Poll::Ready(interrupted) = Pin::new(&mut running.watch).poll(cx) {
+                break Some(Err(interrupted));
+            }
+            match running.rows.receive.poll_recv(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(chunk)) => this.ready = chunk.into_iter(),
+                Poll::Ready(None) => break None,
+            }
+        };
+        if !matches!(row, Some(Ok(_))) {
+            this.running = None;
+        }
+        Poll::Ready(row)
+    }
+}
+
+/// When a query that began now must be over.
+pub fn deadline(limit: std::time::Duration, asked_ms: Option<u64>) -> Instant {
+    let asked = asked_ms.map(std::time::Duration::from_millis);
+    Instant::now() + asked.map_or(limit, |asked| asked.min(limit))
+}
+
+/// Why a query ended before its last row.
+pub fn interrupted(by_client: bool) -> PgWireError {
+    let reason = if by_client { "user request" } else { "statement timeout" };
+    wire::error(state::CANCELLED, format!("canceling statement due to {reason}"))
+}

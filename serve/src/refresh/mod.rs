@@ -1,0 +1,58 @@
+//! Releases are computed once and kept: by whom, when, and from what.
+//!
+//! ```text
+//! start ─┐
+//! poll ──┼─► worker ─► readers of the release before the last are done ─► release job ─► current release
+//! asked ─┘              (staging, anonymize, read back, verify, publish)    └─ failed: the old one stays
+//! ```
+//!
+//! One refresh runs at a time: each may use all of the memory that refreshes have.
+
+mod origin;
+mod worker;
+
+pub use origin::Origin;
+pub use worker::Worker;
+
+use tokio::sync::{mpsc, oneshot};
+
+/// Why a view was not refreshed, without a value of the data.
+pub type Reason = String;
+
+/// How the worker is asked.
+#[derive(Debug, Clone)]
+pub struct Refresher {
+    requests: mpsc::Sender<Request>,
+}
+
+/// What the worker is asked.
+#[derive(Debug)]
+pub struct Request {
+    /// One view, or all of them.
+    view: Option<String>,
+    /// Who waits for it.
+    done: Option<oneshot::Sender<Result<(), Reason>>>,
+}
+
+/// Somebody to ask, and where the worker hears it.
+pub fn channel() -> (Refresher, mpsc::Receiver<Request>) {
+    let (requests, heard) = mpsc::channel(64);
+    (Refresher { requests }, heard)
+}
+
+impl Refresher {
+    /// Computes a view anew and waits for it. The refresh goes on if nobody waits any more.
+    pub async fn refresh(&self, view: &str) -> Result<(), Reason> {
+        let (done, outcome) = oneshot::channel();
+        let request = Request { view: Some(view.to_owned()), done: Some(done) };
+        let stopped = || "the service is stopping".to_owned();
+        self.requests.send(request).await.map_err(|_| stopped())?;
+        outcome.await.map_err(|_| stopped())?
+    }
+
+    /// Asks for all views to be computed anew.
+    pub async fn refresh_all(&self) {
+        // Nobody listens any more: the service is stopping.
+        let _ = self.requests.send(Request { view: None, done: None }).await;
+    }
+}

@@ -1,0 +1,269 @@
+//! Who computes releases.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use anonymize_release::{Job, Manifest, RunOptions, current, run_until};
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
+};
+use datafusion::error::DataFusionError;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use log::{error, info, warn};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+
+use super::origin::{definition, source};
+use super::{Origin, Reason, Request};
+use crate::policy::Policy;
+use crate::release::{Release, Releases};
+use crate::server::stopped;
+use crate::workspace::SCHEME;
+
+/// How often it is looked whether somebody still reads.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The longest pause after refreshes that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// Computes releases, one at a time.
+pub struct Worker {
+    // Configuration
+    state: PathBuf,
+    poll: Option<Duration>,
+    /// How long a query can go on reading.
+    longest_query: Duration,
+    // State
+    views: BTreeMap<String, Viewed>,
+    releases: Arc<Releases>,
+    // Resources
+    /// Where the sources are read. No client ever meets it.
+    host: SessionContext,
+    /// Where queries read releases.
+    readers: Arc<RuntimeEnv>,
+    stopping: watch::Receiver<bool>,
+}
+
+/// A view, and what is known of it.
+struct Viewed {
+    job: Job,
+    definition: String,
+    /// The source of the current release.
+    published: Option<String>,
+    /// The source as it was seen last.
+    seen: Option<String>,
+    /// Releases that were replaced and may still be read.
+    replaced: Vec<Weak<Release>>,
+    failures: u32,
+    /// No refresh by itself before that time.
+    rests_until: Option<Instant>,
+}
+
+impl Worker {
+    /// A worker for the views of a policy.
+    pub fn new(
+        policy: &Policy,
+        releases: &Arc<Releases>,
+        (host, readers): (SessionContext, &Arc<RuntimeEnv>),
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
+        let views = policy.views.iter().map(|(name, view)| {
+            let job = view.job.clone();
+            let viewed = Viewed {
+                definition: definition(&job),
+                job,
+                published: None,
+                seen: None,
+                replaced: Vec::new(),
+                failures: 0,
+                rests_until: None,
+            };
+            (name.clone(), viewed)
+        });
+        Self {
+            state: policy.server.state.clone(),
+            poll: policy.server.poll,
+            longest_query: policy.server.query_timeout + Duration::from_secs(10),
+            views: views.collect(),
+            releases: Arc::clone(releases),
+            host,
+            readers: Arc::clone(readers),
+            stopping,
+        }
+    }
+
+    /// Takes over the releases of an earlier start that are of the same definition. One of another is
+    /// not served: the policy may have become stricter.
+    pub async fn adopt(&mut self) {
+        for (name, viewed) in &mut self.views {
+            let Some(origin) = Origin::read(&self.state, name) else { continue };
+            let manifest = match current(&self.host, &viewed.job.output.path).await {
+                Ok(Some(manifest)) => manifest,
+                Ok(None) => continue,
+                Err(error) => {
+                    warn!("view {name}: the last release cannot be used: {error}");
+                    continue;
+                }
+            };
+            if origin.release != manifest.release || origin.definition != viewed.definition {
+                info!("view {name}: the policy has changed since the last release");
+                continue;
+            }
+            match open(name, &manifest, &self.readers).await {
+                Ok(release) => {
+                    info!("view {name}: release {} is still good", manifest.release);
+                    self.releases.replace(name, release);
+                    viewed.published = Some(origin.source);
+                }
+                Err(error) => warn!("view {name}: the last release cannot be read: {error}"),
+            }
+        }
+    }
+
+    /// Works until the service stops.
+    pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        self.look_around(true).await;
+        let period = self.poll.unwrap_or(LONGEST_PAUSE);
+        let mut ticks = interval_at(Instant::now() + period, period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut stopping = self.stopping.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut stopping) => return,
+                Some(request) = requests.recv() => self.serve(request).await,
+                _ = ticks.tick(), if self.poll.is_some() => self.look_around(false).await,
+            }
+        }
+    }
+
+    async fn serve(&mut self, request: Request) {
+        let names: Vec<String> = match &request.view {
+            Some(view) => vec![view.clone()],
+            None => self.views.keys().cloned().collect(),
+        };
+        let mut outcome = Ok(());
+        for name in names {
+            outcome = outcome.and(self.refresh(&name).await);
+        }
+        if let Some(done) = request.done {
+            // Whoever asked may be gone.
+            let _ = done.send(outcome);
+        }
+    }
+
+    /// Refreshes the views whose sources have changed. A source that is being written is left alone
+    /// until it looks the same twice, except at the start, when views may have no release at all.
+    async fn look_around(&mut self, at_start: bool) {
+        let names: Vec<String> = self.views.keys().cloned().collect();
+        for name in names {
+            let Some(viewed) = self.views.get_mut(&name) else { continue };
+            if viewed.rests_until.is_some_and(|until| Instant::now() < until) {
+                continue;
+            }
+            let now = match source(&viewed.job, &self.host).await {
+                Ok(now) => now,
+                Err(reason) => {
+                    warn!("view {name}: its sources cannot be looked at: {reason}");
+                    continue;
+                }
+            };
+            let settled = viewed.seen.replace(now.clone()).is_some_and(|seen| seen == now);
+            if viewed.published.as_ref() != Some(&now) && (settled || at_start) {
+                // The outcome is in the log and in the view's state.
+                let _ = self.refresh(&name).await;
+            }
+        }
+    }
+
+    /// Computes a view anew. Whatever fails, its old release stays.
+    async fn refresh(&mut self, name: &str) -> Result<(), Reason> {
+        let begun = Instant::now();
+        let outcome = self.make(name).await;
+        let Some(viewed) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
+        match outcome {
+            Ok(manifest) => {
+                viewed.failures = 0;
+                viewed.rests_until = None;
+                let rows = manifest.counts.rows_published;
+                let seconds = begun.elapsed().as_secs_f64();
+                info!(
+                    "view {name}: release {} with {rows} rows after {seconds:.1} s",
+                    manifest.release
+                );
+                Ok(())
+            }
+            Err(reason) => {
+                viewed.failures = viewed.failures.saturating_add(1);
+                let pause = self.poll.unwrap_or(LONGEST_PAUSE)
+                    * 2_u32.saturating_pow(viewed.failures.min(10));
+                viewed.rests_until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+                let old =
+                    if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
+                error!("view {name}: not refreshed: {reason}{old}");
+                Err(reason)
+            }
+        }
+    }
+
+    async fn make(&mut self, name: &str) -> Result<Manifest, Reason> {
+        let Some(viewed) = self.views.get_mut(name) else {
+            return Err(format!("there is no view '{name}'"));
+        };
+        if timeout(self.longest_query, unread(&mut viewed.replaced)).await.is_err() {
+            return Err("an older release is still being read".to_owned());
+        }
+        let before = source(&viewed.job, &self.host).await?;
+        let mut stopping = self.stopping.clone();
+        let stopped = stopped(&mut stopping);
+        let outcome = run_until(&viewed.job, &self.host, RunOptions::default(), stopped).await;
+        let manifest = outcome.map_err(|error| error.to_string())?.manifest;
+        let release = open(name, &manifest, &self.readers)
+            .await
+            .map_err(|error| format!("the release cannot be read: {}", error.strip_backtrace()))?;
+        // If the source changed meanwhile, the next look around finds that it is not this one.
+        let origin = Origin {
+            release: manifest.release.clone(),
+            definition: viewed.definition.clone(),
+            source: before.clone(),
+        };
+        origin.write(&self.state, name)?;
+        viewed.published = Some(before);
+        if let Some(replaced) = self.releases.replace(name, release) {
+            viewed.replaced.push(Arc::downgrade(&replaced));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Waits until nobody reads the releases any more.
+async fn unread(replaced: &mut Vec<Weak<Release>>) {
+    loop {
+        replaced.retain(|release| release.strong_count() > 0);
+        if replaced.is_empty() {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A published release as a table of the readers' store.
+async fn open(
+    view: &str,
+    manifest: &Manifest,
+    readers: &Arc<RuntimeEnv>,
+) -> Result<Release, DataFusionError> {
+    let location = manifest.tables.first().map(|table| table.location.as_str()).unwrap_or_default();
+    let url = ListingTableUrl::parse(format!("{SCHEME}://views/{view}/{location}/"))?;
+    let context = SessionContext::new_with_config_rt(SessionConfig::new(), Arc::clone(readers));
+    let options =
+        ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
+    let config = ListingTableConfig::new(url).with_listing_options(options);
+    let config = config.infer_schema(&context.state()).await?;
+    let table = Arc::new(ListingTable::try_new(config)?);
+    Ok(Release { table })
+}

@@ -1,0 +1,223 @@
+//! A connection: who it is, what it may use, and how its queries are stopped.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion_postgres::pgwire::api::portal::Format;
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
+use parking_lot::Mutex;
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, Sleep, interval, sleep_until};
+
+use crate::query;
+use crate::service::Service;
+use crate::wire::{self, state};
+use crate::workspace::Workspace;
+
+/// How long a client may leave the rows of a query unread after its time is over.
+const UNREAD: Duration = Duration::from_secs(5);
+
+/// The state of one connection.
+pub struct Session {
+    // Who
+    service: Arc<Service>,
+    workspace: OnceLock<Arc<Workspace>>,
+    // Resources
+    allowance: tokio::sync::Mutex<Weak<Allowance>>,
+    // Progress
+    cancel: Arc<Notify>,
+    deadlines: Arc<Mutex<Deadlines>>,
+    busy: watch::Sender<bool>,
+    format: Mutex<Format>,
+}
+
+/// A turn at running queries, and the memory that comes with it. The statements of one message share it:
+/// were each to wait for a turn of its own, they would wait for each other.
+pub struct Allowance {
+    /// The engine's resources, with a memory limit of the connection's own.
+    pub runtime: Arc<RuntimeEnv>,
+    _turn: OwnedSemaphorePermit,
+}
+
+#[derive(Default)]
+struct Deadlines {
+    next: u64,
+    running: BTreeMap<u64, Instant>,
+}
+
+impl Session {
+    /// A connection of somebody who has not logged in.
+    pub fn new(service: &Arc<Service>) -> Arc<Self> {
+        Arc::new(Self {
+            service: Arc::clone(service),
+            workspace: OnceLock::new(),
+            allowance: tokio::sync::Mutex::new(Weak::new()),
+            cancel: Arc::new(Notify::new()),
+            deadlines: Arc::default(),
+            busy: watch::Sender::new(false),
+            format: Mutex::default(),
+        })
+    }
+
+    /// The service it belongs to.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Whose connection it is from now on.
+    pub fn log_in(&self, workspace: Arc<Workspace>) {
+        // A connection logs in once: a second attempt changes nothing.
+        let _ = self.workspace.set(workspace);
+    }
+
+    /// What the connection works in; an error before somebody has logged in. The protocol's library
+    /// goes on after a failed login if the client does: this is what stops it.
+    pub fn workspace(&self) -> PgWireResult<&Arc<Workspace>> {
+        let nobody = || wire::fatal(state::NO_AUTHORIZATION, "log in first");
+        self.workspace.get().ok_or_else(nobody)
+    }
+
+    /// Who it is, for the log.
+    pub fn user(&self) -> &str {
+        self.workspace.get().map_or("(nobody)", |workspace| workspace.user.as_str())
+    }
+
+    /// How the rows of the statement that is about to run are written.
+    pub fn set_result_format(&self, format: Format) {
+        *self.format.lock() = format;
+    }
+
+    /// How the rows of the running statement are written.
+    pub fn result_format(&self) -> Format {
+        self.format.lock().clone()
+    }
+
+    /// A turn at running queries: the connection's own if it has one, or the next free one.
+    pub async fn allowance(&self) -> PgWireResult<Arc<Allowance>> {
+        let mut held = self.allowance.lock().await;
+        if let Some(allowance) = held.upgrade() {
+            return Ok(allowance);
+        }
+        let turn = Arc::clone(&self.service.turns).acquire_owned().await;
+        let turn = turn.map_err(|_| shutting_down())?;
+        let base = &self.service.runtime;
+        let pool: Arc<dyn MemoryPool> =
+            Arc::new(FairSpillPool::new(self.service.limits.query_memory));
+        let runtime = Arc::new(RuntimeEnv { memory_pool: pool, ..base.as_ref().clone() });
+        let allowance = Arc::new(Allowance { runtime, _turn: turn });
+        *held = Arc::downgrade(&allowance);
+        Ok(allowance)
+    }
+
+    /// Watches over a query that begins now.
+    pub fn watch(&self, asked_ms: Option<u64>) -> Watch {
+        let deadline = query::deadline(self.service.limits.query_timeout, asked_ms);
+        let mut deadlines = self.deadlines.lock();
+        deadlines.next += 1;
+        let number = deadlines.next;
+        deadlines.running.insert(number, deadline);
+        let mut cancelled = Box::pin(Arc::clone(&self.cancel).notified_owned());
+        // From here on, not from the first poll: a request must not slip through between.
+        cancelled.as_mut().enable();
+        Watch {
+            cancelled,
+            deadline: Box::pin(sleep_until(deadline)),
+            number,
+            deadlines: Arc::clone(&self.deadlines),
+        }
+    }
+
+    /// Stops the queries that run now.
+    pub fn cancel(&self) {
+        self.cancel.notify_waiters();
+    }
+
+    /// Marks the connection as occupied until the mark is dropped.
+    pub fn occupied(self: &Arc<Self>) -> PgWireResult<Occupied> {
+        if self.service.is_stopping() {
+            return Err(shutting_down());
+        }
+        self.busy.send_replace(true);
+        Ok(Occupied(Arc::clone(self)))
+    }
+
+    /// Whether a statement of the connection is being answered.
+    pub fn is_busy(&self) -> bool {
+        *self.busy.borrow()
+    }
+
+    /// Waits until no statement is being answered.
+    pub async fn idle(&self) {
+        // The sender is part of the session: it cannot be gone.
+        let _ = self.busy.subscribe().wait_for(|busy| !busy).await;
+    }
+
+    /// Waits until a client has left rows unread for longer than it may. The deadline of the query does
+    /// not see this: rows that wait for the network are not polled.
+    pub async fn overdue(&self) {
+        let mut ticks = interval(Duration::from_secs(1));
+        loop {
+            ticks.tick().await;
+            let now = Instant::now();
+            if self.deadlines.lock().running.values().any(|deadline| *deadline + UNREAD < now) {
+                return;
+            }
+        }
+    }
+
+    /// Computes a view anew, if the user may.
+    pub async fn refresh(&self, view: &str) -> PgWireResult<()> {
+        let workspace = self.workspace()?;
+        if !workspace.may_refresh || !workspace.views.contains(view) {
+            let message = format!("permission denied to refresh view \"{view}\"");
+            return Err(wire::error(state::NOT_PERMITTED, message));
+        }
+        let outcome = self.service.refresher.refresh(view).await;
+        outcome.map_err(|reason| wire::error(state::INTERNAL, format!("not refreshed: {reason}")))
+    }
+}
+
+fn shutting_down() -> PgWireError {
+    wire::fatal(state::SHUTTING_DOWN, "terminating connection due to administrator command")
+}
+
+/// A mark that a statement is being answered.
+pub struct Occupied(Arc<Session>);
+
+impl Drop for Occupied {
+    fn drop(&mut self) {
+        self.0.busy.send_replace(false);
+    }
+}
+
+/// Ends when a query must: at its deadline, or when the client asks.
+pub struct Watch {
+    cancelled: Pin<Box<OwnedNotified>>,
+    deadline: Pin<Box<Sleep>>,
+    number: u64,
+    deadlines: Arc<Mutex<Deadlines>>,
+}
+
+impl Future for Watch {
+    type Output = PgWireError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<PgWireError> {
+        if self.cancelled.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(query::interrupted(true));
+        }
+        self.deadline.as_mut().poll(cx).map(|()| query::interrupted(false))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.deadlines.lock().running.remove(&self.number);
+    }
+}
