@@ -74,6 +74,11 @@ impl Coding {
         self.domains.iter().map(|domain| domain.axis.codes)
     }
 
+    /// Number of codes of every modelled column.
+    pub fn modelled_codes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.modelled_values.iter().map(|of| of.values.len() as u32 + u32::from(of.missing))
+    }
+
     fn cardinality(&self) -> u32 {
         self.codes().max().unwrap_or(0)
     }

@@ -19,7 +19,7 @@ mod visible_order;
 
 pub use builder::Anonymize;
 pub use config::AnonymizeConfig;
-pub use exec::AnonymizeExec;
+pub use exec::{AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells};
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};

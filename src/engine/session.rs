@@ -7,6 +7,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
+use super::exec::PlanCells;
 use super::execution_error;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
@@ -54,6 +55,7 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
         .with_session_id(session_id)
         .with_query_planner(planner)
         .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
+        .with_physical_optimizer_rule(Arc::new(PlanCells))
         .build();
     Ok(())
 }

@@ -3,6 +3,7 @@
 pub mod alpha_k;
 mod blocks;
 mod bounds;
+pub mod cells;
 pub mod classfly;
 pub mod cluster;
 mod job;

@@ -1,10 +1,12 @@
 //! `anonymize` as a physical operator.
 
+mod cells;
 mod emit;
 mod form;
 mod intake;
 mod metrics;
 mod pipeline;
+mod requirement;
 mod room;
 mod runs;
 mod spill;
@@ -21,7 +23,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricValue, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
@@ -30,6 +32,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
+
+pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
@@ -58,6 +62,8 @@ pub struct AnonymizeExec {
     order_by: Vec<usize>,
     /// Rows after which nobody reads on.
     fetch: Option<usize>,
+    /// Whether cells were asked for and the method does not work in cells.
+    one_task: bool,
     // Inputs
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
@@ -82,6 +88,7 @@ impl AnonymizeExec {
             projection: None,
             order_by: Vec::new(),
             fetch: None,
+            one_task: false,
             input,
             hierarchies,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -110,6 +117,11 @@ impl AnonymizeExec {
             );
         }
         pipeline::run_both(self, context).await
+    }
+
+    /// The same operator, which says that it does not work in cells.
+    fn in_one_task(&self) -> Self {
+        Self { one_task: true, ..self.clone() }
     }
 
     /// The same operator with the rows of a class in the order of these output columns.
@@ -158,6 +170,9 @@ impl DisplayAs for AnonymizeExec {
         }
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
+        }
+        if self.one_task {
+            write!(f, ", in one task: method '{}' does not work in cells", self.spec.method)?;
         }
         Ok(())
     }
@@ -290,23 +305,13 @@ impl ExecutionPlan for AnonymizeExec {
 impl AnonymizeExec {
     /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
     pub fn loss(&self) -> Option<f64> {
-        self.share("loss")
+        metrics::share_of(&self.metrics, "loss")
     }
 
     /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1
     /// (unchanged) to 0. `None` before it ran, and for methods without constraints.
     pub fn precision(&self) -> Option<f64> {
-        self.share("precision")
-    }
-
-    fn share(&self, wanted: &str) -> Option<f64> {
-        let metrics = self.metrics.clone_inner();
-        metrics.iter().find_map(|metric| match metric.value() {
-            MetricValue::Custom { name, value } if name == wanted => {
-                value.as_any().downcast_ref::<metrics::Share>().map(metrics::Share::get)
-            }
-            _ => None,
-        })
+        metrics::share_of(&self.metrics, "precision")
     }
 
     fn input_partitions(&self) -> usize {
