@@ -11,6 +11,7 @@ use crate::method::partition::Cut;
 
 /// The ways to form classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum Method {
     /// Rounded partition: the smallest classes.
     Rounded,

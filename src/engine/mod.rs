@@ -3,6 +3,8 @@
 mod arguments;
 mod builder;
 mod census;
+#[cfg(feature = "codec")]
+pub(crate) mod codec;
 mod config;
 mod exec;
 mod hierarchies;
@@ -18,8 +20,10 @@ mod two_tables;
 mod visible_order;
 
 pub use builder::Anonymize;
+#[cfg(feature = "codec")]
+pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
-pub use exec::{AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells};
+pub use exec::{AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, ReleaseShape};
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};

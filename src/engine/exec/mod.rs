@@ -72,6 +72,49 @@ pub struct AnonymizeExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// What the optimizer found out about a release, apart from its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub struct ReleaseShape {
+    /// Columns of the full output that are wanted, all if `None`.
+    pub projection: Option<Vec<usize>>,
+    /// Columns of the output that may show in the order of a class's rows.
+    pub order_by: Vec<usize>,
+    /// Rows after which nobody reads on.
+    pub fetch: Option<usize>,
+    /// Whether cells were asked for and the method does not work in cells.
+    pub one_task: bool,
+}
+
+impl AnonymizeExec {
+    /// The checked request.
+    pub fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    /// Roles of the input's columns.
+    pub fn binding(&self) -> &Binding {
+        &self.binding
+    }
+
+    /// What the optimizer found out about it.
+    pub fn shape(&self) -> ReleaseShape {
+        ReleaseShape {
+            projection: self.projection.clone(),
+            order_by: self.order_by.clone(),
+            fetch: self.fetch,
+            one_task: self.one_task,
+        }
+    }
+
+    /// The same operator as the optimizer wanted it.
+    pub fn with_shape(&self, shape: ReleaseShape) -> Result<Self> {
+        let ReleaseShape { projection, order_by, fetch, one_task } = shape;
+        let plan = self.with_projection(projection)?;
+        Ok(Self { order_by, fetch, one_task, ..plan })
+    }
+}
+
 impl AnonymizeExec {
     /// The operator over an input whose columns the binding describes.
     pub fn try_new(

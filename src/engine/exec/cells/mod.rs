@@ -80,6 +80,7 @@ pub(super) const SUMMARY: &str = "__anonymize_summary";
 
 /// Positions of the columns that cells are made from, in the input of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct CellColumns {
     /// The quasi-identifiers, and behind them what is looked at as if it were one.
     pub quasi_identifiers: Vec<usize>,
@@ -102,6 +103,7 @@ impl CellColumns {
 
 /// What one operator of a release in cells does.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum CellStep {
     /// Values of the quasi-identifiers and a sample, from the input.
     Sketch(CellColumns),
@@ -119,8 +121,10 @@ pub enum CellStep {
         /// Roles of the input's columns.
         binding: Binding,
         /// The input as it was before rows had cells.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
         input_schema: SchemaRef,
         /// What is published.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
         schema: SchemaRef,
         /// Columns of the full output that are wanted, all if `None`.
         projection: Option<Vec<usize>>,
@@ -130,6 +134,7 @@ pub enum CellStep {
     /// The release, from verified classes.
     Gather {
         /// What is published.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
         schema: SchemaRef,
         /// Rows after which nobody reads on.
         fetch: Option<usize>,
