@@ -39,7 +39,7 @@ pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use pages::{
-    Page, by_partition, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
+    Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 
@@ -14,8 +16,9 @@ use crate::error::{Error, Result};
 /// A small table and what it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
-    /// The partition of the input that it is about.
-    pub(crate) partition: u32,
+    /// Equal for pages of one partition of the input and of no other. Not its number: an engine may number the
+    /// partitions of every task anew.
+    pub(crate) partition: u64,
     /// What the table holds; its maker knows.
     pub(crate) kind: u32,
     /// Which column of the input it is about, 0 if it is about none.
@@ -56,7 +59,7 @@ impl Page {
 /// The shape in which pages travel.
 pub(crate) fn page_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
-        Field::new("partition", DataType::UInt32, false),
+        Field::new("partition", DataType::UInt64, false),
         Field::new("kind", DataType::UInt32, false),
         Field::new("column", DataType::UInt32, false),
         Field::new("table", DataType::LargeBinary, false),
@@ -68,7 +71,8 @@ pub(crate) fn pages_to_batch(pages: &[Page]) -> Result<RecordBatch> {
     let numbers = |of: fn(&Page) -> u32| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(pages.iter().map(of)))
     };
-    let (partitions, kinds) = (numbers(|page| page.partition), numbers(|page| page.kind));
+    let partitions = UInt64Array::from_iter_values(pages.iter().map(|page| page.partition));
+    let (partitions, kinds) = (Arc::new(partitions), numbers(|page| page.kind));
     let tables = pages.iter().map(|page| to_bytes(&page.table)).collect::<Result<Vec<_>>>()?;
     let tables = LargeBinaryArray::from_iter_values(tables);
     let columns = numbers(|page| page.column);
@@ -84,7 +88,8 @@ pub(crate) fn pages_of_batch(batch: &RecordBatch) -> Result<Vec<Page>> {
         let numbers = array.as_primitive_opt::<UInt32Type>();
         numbers.map(|numbers| numbers.values().clone()).ok_or_else(foreign)
     };
-    let (partitions, kinds, columns) = (numbers(partitions)?, numbers(kinds)?, numbers(columns)?);
+    let (kinds, columns) = (numbers(kinds)?, numbers(columns)?);
+    let partitions = partitions.as_primitive_opt::<UInt64Type>().ok_or_else(foreign)?.values();
     let tables = tables.as_binary_opt::<i64>().ok_or_else(foreign)?;
     let page = |at: usize| {
         let table = of_bytes(tables.value(at))?;
@@ -93,9 +98,21 @@ pub(crate) fn pages_of_batch(batch: &RecordBatch) -> Result<Vec<Page>> {
     (0..batch.num_rows()).map(page).collect()
 }
 
-/// Pages of the same partition together, partitions in order.
+/// Says that pages are of one partition and of no other.
+pub(crate) fn mark(pages: &mut [Page]) -> Result<()> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|_| {
+        Error::bug("the operating system gave no randomness to tell partitions apart")
+    })?;
+    for page in pages {
+        page.partition = u64::from_le_bytes(bytes);
+    }
+    Ok(())
+}
+
+/// Pages of the same partition together.
 pub(crate) fn by_partition(pages: Vec<Page>) -> Vec<Vec<Page>> {
-    let mut partitions: BTreeMap<u32, Vec<Page>> = BTreeMap::new();
+    let mut partitions: BTreeMap<u64, Vec<Page>> = BTreeMap::new();
     for page in pages {
         partitions.entry(page.partition).or_default().push(page);
     }
@@ -123,8 +140,7 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Result<RecordBatch> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{StringArray, UInt64Array};
-    use arrow::datatypes::UInt64Type;
+    use arrow::array::StringArray;
 
     use super::*;
 

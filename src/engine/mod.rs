@@ -23,14 +23,18 @@ pub use builder::Anonymize;
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
-pub use exec::{AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, ReleaseShape};
+pub use exec::{
+    AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
+};
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
-pub use session::{register_all, register_sql};
+pub use session::{
+    register_all, register_sql, with_cluster_planning, with_planning, with_settings,
+};
 pub use spec::{Models, Publish, Spec, Suppress};
 pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;

@@ -99,6 +99,12 @@ impl CensusExec {
         }
     }
 
+    /// The same rows in one partition.
+    pub(crate) fn in_one_partition(&self) -> Self {
+        let (columns, schema) = (self.columns.clone(), Arc::clone(self.generator.schema()));
+        Self { fetch: self.fetch, ..Self::new(self.options, columns, schema, 1) }
+    }
+
     fn partitions(&self) -> usize {
         self.properties.partitioning.partition_count()
     }

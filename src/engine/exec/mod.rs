@@ -1,6 +1,7 @@
 //! `anonymize` as a physical operator.
 
 mod cells;
+mod cluster;
 mod emit;
 mod form;
 mod intake;
@@ -34,6 +35,7 @@ use datafusion::physical_plan::{
 };
 
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
+pub use cluster::PlanForCluster;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
@@ -62,7 +64,7 @@ pub struct AnonymizeExec {
     order_by: Vec<usize>,
     /// Rows after which nobody reads on.
     fetch: Option<usize>,
-    /// Whether cells were asked for and the method does not work in cells.
+    /// Whether the whole input must be read by one task.
     one_task: bool,
     // Inputs
     input: Arc<dyn ExecutionPlan>,
@@ -82,7 +84,7 @@ pub struct ReleaseShape {
     pub order_by: Vec<usize>,
     /// Rows after which nobody reads on.
     pub fetch: Option<usize>,
-    /// Whether cells were asked for and the method does not work in cells.
+    /// Whether the whole input must be read by one task.
     pub one_task: bool,
 }
 
@@ -162,9 +164,14 @@ impl AnonymizeExec {
         pipeline::run_both(self, context).await
     }
 
-    /// The same operator, which says that it does not work in cells.
+    /// The same operator over its whole input in one partition.
     fn in_one_task(&self) -> Self {
-        Self { one_task: true, ..self.clone() }
+        use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+        let mut plan = Self { one_task: true, ..self.clone() };
+        if plan.input_partitions() > 1 {
+            plan.input = Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.input)));
+        }
+        plan
     }
 
     /// The same operator with the rows of a class in the order of these output columns.
@@ -215,7 +222,10 @@ impl DisplayAs for AnonymizeExec {
             write!(f, ", fetch={fetch}")?;
         }
         if self.one_task {
-            write!(f, ", in one task: method '{}' does not work in cells", self.spec.method)?;
+            f.write_str(", in one task")?;
+            if !self.spec.method.approach().works_in_cells() {
+                write!(f, ": method '{}' does not work in cells", self.spec.method)?;
+            }
         }
         Ok(())
     }
@@ -254,7 +264,11 @@ impl ExecutionPlan for AnonymizeExec {
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
         let hierarchies = self.hierarchies.iter().map(|_| Distribution::SinglePartition);
-        let input = std::iter::once(Distribution::UnspecifiedDistribution);
+        // Where every task has a part of the input, a release in one task must say that it needs all of it.
+        let input = std::iter::once(match self.one_task {
+            true => Distribution::SinglePartition,
+            false => Distribution::UnspecifiedDistribution,
+        });
         InputDistributionRequirements::new(input.chain(hierarchies).collect())
     }
 

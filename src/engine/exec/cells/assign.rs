@@ -35,6 +35,7 @@ pub(super) struct CellPlan {
     /// What the rows of each cell are exchanged by.
     keys: Vec<u32>,
     headers: Vec<Vec<u8>>,
+    table_is_empty: bool,
 }
 
 pub(super) fn run(
@@ -53,20 +54,22 @@ pub(super) fn run(
         let layout = columns.layout(exec.children[1].schema());
         let codes = GlobalCodes::new(&layout, &plan.survey.values).map_err(execution_error)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
-        let headers = match partition {
-            0 => Some(Ok(plan.header_rows(&out)?)),
-            _ => None,
-        };
-        let rows = stream::try_unfold((input, codes, plan), move |(mut input, mut codes, plan)| {
+        let seen = vec![false; plan.keys.len()];
+        // A table without rows has cells nevertheless.
+        let first = plan.table_is_empty.then(|| plan.headers(&mut seen.clone(), &out, |_| true));
+        let first = stream::iter(first.map(|headers| headers.map(|headers| vec![headers])));
+        let state = (input, codes, plan, seen);
+        let rows = stream::try_unfold(state, move |(mut input, mut codes, plan, mut seen)| {
             let out = Arc::clone(&out);
             async move {
                 let Some(batch) = next_batch(&mut input).await? else { return Ok(None) };
                 codes.read(&batch).map_err(execution_error)?;
-                let batch = plan.assign(&batch, &codes, &out)?;
-                Ok(Some((batch, (input, codes, plan))))
+                let batches = plan.assign(&batch, &codes, &out, &mut seen)?;
+                Ok(Some((batches, (input, codes, plan, seen))))
             }
         });
-        Ok::<_, DataFusionError>(stream::iter(headers).chain(rows))
+        let each = |batches: Vec<RecordBatch>| stream::iter(batches.into_iter().map(Ok));
+        Ok::<_, DataFusionError>(first.chain(rows).map_ok(each).try_flatten())
     };
     Ok(as_stream(schema, stream::once(batches).try_flatten()))
 }
@@ -199,7 +202,7 @@ impl CellPlan {
             population.transpose().map_err(execution_error)
         };
         let populations = counts.modelled.iter().map(population).collect::<Result<Vec<_>>>()?;
-        let table_rows = rows.iter().sum();
+        let table_rows: u64 = rows.iter().sum();
         let header = |of_cell: &u64| {
             let header = CellHeader {
                 values: survey.values.clone(),
@@ -213,38 +216,54 @@ impl CellPlan {
         };
         let headers = rows.iter().map(header).collect::<Result<_>>()?;
         let keys = keys(&rows, partitions)?;
-        Ok(Self { survey, cell_of_leaf, keys, headers })
+        Ok(Self { survey, cell_of_leaf, keys, headers, table_is_empty: table_rows == 0 })
     }
 
-    /// One row per cell that says what its rows are a part of.
-    fn header_rows(&self, schema: &SchemaRef) -> Result<RecordBatch> {
-        let cells = self.keys.len();
+    /// One row for every wanted cell that was not seen before: what its rows are a part of.
+    fn headers(
+        &self,
+        seen: &mut [bool],
+        schema: &SchemaRef,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Result<RecordBatch> {
+        let cells = 0..self.keys.len() as u32;
+        let new: Vec<u32> = cells.filter(|cell| wanted(*cell) && !seen[*cell as usize]).collect();
+        new.iter().for_each(|cell| seen[*cell as usize] = true);
         let fields = schema.fields();
         let empty = fields[..fields.len() - 3].iter();
         let mut columns: Vec<ArrayRef> =
-            empty.map(|field| new_null_array(field.data_type(), cells)).collect();
-        columns.push(Arc::new(UInt32Array::from_iter_values(0..cells as u32)));
-        columns.push(Arc::new(UInt32Array::from(self.keys.clone())));
-        columns.push(Arc::new(LargeBinaryArray::from_iter_values(&self.headers)));
+            empty.map(|field| new_null_array(field.data_type(), new.len())).collect();
+        let keys = new.iter().map(|cell| self.keys[*cell as usize]);
+        let headers = new.iter().map(|cell| &self.headers[*cell as usize]);
+        let (keys, headers) =
+            (UInt32Array::from_iter_values(keys), LargeBinaryArray::from_iter_values(headers));
+        columns.push(Arc::new(UInt32Array::from(new)));
+        columns.push(Arc::new(keys));
+        columns.push(Arc::new(headers));
         Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
     }
 
-    /// The rows of a batch with their cells.
+    /// The rows of a batch with their cells, behind the headers of those that come for the first time.
     fn assign(
         &self,
         batch: &RecordBatch,
         codes: &GlobalCodes,
         schema: &SchemaRef,
-    ) -> Result<RecordBatch> {
+        seen: &mut [bool],
+    ) -> Result<Vec<RecordBatch>> {
         let cell = |row| self.cell_of_leaf[leaf_of(&self.survey.tree, codes, row) as usize];
         let cells = UInt32Array::from_iter_values((0..batch.num_rows()).map(cell));
+        let mut here = vec![false; seen.len()];
+        cells.values().iter().for_each(|cell| here[*cell as usize] = true);
+        let headers = self.headers(seen, schema, |cell| here[cell as usize])?;
         let keys = cells.values().iter().map(|cell| self.keys[*cell as usize]);
         let keys = UInt32Array::from_iter_values(keys);
         let mut columns = batch.columns().to_vec();
         columns.push(Arc::new(cells));
         columns.push(Arc::new(keys));
         columns.push(new_null_array(&DataType::LargeBinary, batch.num_rows()));
-        Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+        let rows = RecordBatch::try_new(Arc::clone(schema), columns)?;
+        Ok([headers, rows].into_iter().filter(|batch| batch.num_rows() > 0).collect())
     }
 }
 

@@ -8,9 +8,10 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
-use super::sketch::mark;
 use super::{CellColumns, CellExec, as_stream, at_work, next_batch, read_pages};
-use crate::columnar::{GlobalCodes, LeafCounter, Sketch, Survey, by_partition, pages_to_batch};
+use crate::columnar::{
+    GlobalCodes, LeafCounter, Sketch, Survey, by_partition, mark, pages_to_batch,
+};
 use crate::engine::execution_error;
 use crate::engine::method::Method;
 use crate::hierarchy::Axis;
@@ -48,11 +49,10 @@ pub(super) fn run(
             memory.try_resize(counter.memory())?;
         }
         let mut pages = counter.finish().map_err(failed)?;
-        if partition == 0 {
-            // One partition tells the next step what it needs to find the leaf of a row.
-            pages.extend(survey.to_pages().map_err(failed)?);
-        }
-        mark(&mut pages, partition);
+        // What the next step needs to find the leaf of a row. Every partition says it: none knows whether it is
+        // the first.
+        pages.extend(survey.to_pages().map_err(failed)?);
+        mark(&mut pages).map_err(failed)?;
         pages_to_batch(&pages).map_err(failed)
     };
     Ok(as_stream(schema, stream::once(batches)))

@@ -119,7 +119,8 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
 #[derive(Default)]
 struct Cells {
     by_number: BTreeMap<u32, CellRows>,
-    headers: BTreeMap<u32, CellHeader>,
+    /// As they came: every partition of the step before says what it knows of a cell.
+    headers: BTreeMap<u32, (Vec<u8>, CellHeader)>,
 }
 
 struct CellRows {
@@ -179,15 +180,18 @@ impl Cells {
         Ok(())
     }
 
-    fn add_header(&mut self, layout: &Layout, number: u32, header: &[u8]) -> Result<()> {
-        let pages = of_bytes(header).and_then(|batch| pages_of_batch(&batch));
+    fn add_header(&mut self, layout: &Layout, number: u32, bytes: &[u8]) -> Result<()> {
+        if let Some((known, _)) = self.headers.get(&number) {
+            return match known == bytes {
+                true => Ok(()),
+                false => internal_err!("a cell has two different headers"),
+            };
+        }
+        let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
         let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
         let header = pages.and_then(|pages| CellHeader::of_pages(&pages, columns, modelled));
-        let earlier = self.headers.insert(number, header.map_err(execution_error)?);
-        match earlier {
-            None => Ok(()),
-            Some(_) => internal_err!("a cell has two headers"),
-        }
+        self.headers.insert(number, (bytes.to_vec(), header.map_err(execution_error)?));
+        Ok(())
     }
 
     fn add_rows(&mut self, release: &Release, number: u32, rows: RecordBatch) -> Result<()> {
@@ -223,7 +227,7 @@ impl Cells {
         handle: &tokio::runtime::Handle,
     ) -> Result<(Vec<(u32, Prepared)>, Summary)> {
         let (mut prepared, mut summary) = (Vec::new(), Summary::default());
-        for (number, header) in std::mem::take(&mut self.headers) {
+        for (number, (_, header)) in std::mem::take(&mut self.headers) {
             let cell = match self.by_number.remove(&number) {
                 Some(cell) => cell,
                 None => CellRows::new(release)?,

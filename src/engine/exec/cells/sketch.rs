@@ -9,7 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
 use super::{CellColumns, CellExec, as_stream, next_batch};
-use crate::columnar::{Page, Sketcher, pages_to_batch};
+use crate::columnar::{Sketcher, mark, pages_to_batch};
 use crate::engine::execution_error;
 
 pub(super) fn run(
@@ -30,15 +30,8 @@ pub(super) fn run(
             memory.try_resize(sketcher.memory())?;
         }
         let mut pages = sketcher.finish().map_err(execution_error)?;
-        mark(&mut pages, partition);
+        mark(&mut pages).map_err(execution_error)?;
         pages_to_batch(&pages).map_err(execution_error)
     };
     Ok(as_stream(schema, stream::once(batches)))
-}
-
-/// Says which partition pages are about.
-pub(super) fn mark(pages: &mut [Page], partition: usize) {
-    for page in pages {
-        page.partition = partition as u32;
-    }
 }
