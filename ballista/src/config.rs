@@ -26,6 +26,7 @@ pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
 pub fn session_config() -> SessionConfig {
     let config = SessionConfig::new_with_ballista()
         .with_information_schema(true)
+        .with_collect_statistics(false)
         .with_ballista_logical_extension_codec(logical_codec())
         .with_ballista_physical_extension_codec(physical_codec());
     with_settings(config)
@@ -34,9 +35,10 @@ pub fn session_config() -> SessionConfig {
 /// A session of the scheduler: it plans the operators of `anonymize`.
 ///
 /// Plans are made once and not changed while they run, whatever a client asks for: Ballista's adaptive planner
-/// rewrites what is left of a plan after every stage, and the steps of a release belong together.
+/// rewrites what is left of a plan after every stage, and the steps of a release belong together. Statistics of
+/// files are not read: they are values of rows, and plans are logged.
 pub fn session_state(config: SessionConfig) -> Result<SessionState> {
-    let config = config.with_ballista_adaptive_query_planner(false);
+    let config = config.with_ballista_adaptive_query_planner(false).with_collect_statistics(false);
     Ok(with_cluster_planning(default_session_builder(config)?))
 }
 

@@ -224,14 +224,14 @@ async fn an_executor_that_dies_leaves_no_wrong_or_partial_release() {
     cluster.executors[0].kill().unwrap();
     let outcome = tokio::time::timeout(Duration::from_secs(180), query).await;
     let outcome = outcome.expect("the query neither ended nor failed").unwrap();
-    let reader = local(directory.path()).await.enable_url_table();
+    let local = local(directory.path()).await;
+    let reader = local.clone().enable_url_table();
     let published = rows(&reader, &format!("SELECT * FROM '{}'", target.display())).await;
     match outcome {
         Ok(_) => {
             println!("the query finished without its executor");
-            let expected = rows(&reader, &format!("SELECT * FROM {CALL}")).await.unwrap();
-            let mut published = published.unwrap();
-            let mut expected = expected;
+            let expected = rows(&local, &format!("SELECT * FROM {CALL}")).await;
+            let (mut published, mut expected) = (published.unwrap(), expected.unwrap());
             published.sort();
             expected.sort();
             assert_eq!(published, expected);
