@@ -56,9 +56,14 @@ pub const DEFAULT_CELLS: u32 = 8;
 /// # }
 /// ```
 pub async fn remote(url: &str) -> Result<SessionContext> {
-    let context = SessionContext::remote_with_state(url, plain_state()?).await?;
-    prepare(&context)?;
+    let context = connect(url).await?;
+    register(&context)?;
     Ok(context)
+}
+
+/// The same without the SQL functions, for hosts that change the context before they [`register`] them.
+pub async fn connect(url: &str) -> Result<SessionContext> {
+    SessionContext::remote_with_state(url, plain_state()?).await
 }
 
 /// A session with a scheduler and an executor of its own inside this process, for tests and trials.
@@ -86,9 +91,9 @@ fn plain_state() -> Result<SessionState> {
     session_state(session_config())
 }
 
-/// What a client needs beside Ballista: the SQL functions. Its planner stays Ballista's, which sends plans to
-/// the scheduler.
-fn prepare(context: &SessionContext) -> Result<()> {
+/// Registers what a client needs beside Ballista: the SQL functions and settings. Its planner stays Ballista's,
+/// which sends plans to the scheduler.
+pub fn register(context: &SessionContext) -> Result<()> {
     register_sql(context)?;
     let state = context.state_ref();
     let mut state = state.write();

@@ -182,6 +182,55 @@ async fn one_and_two_executors_make_the_same_release_and_it_is_valid() {
     assert_eq!(cluster.shuffle_files(), Vec::<PathBuf>::new());
 }
 
+/// The trial of the documentation, on ports and in a directory of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_documentation_start_a_cluster() {
+    let directory = directory(1000);
+    let page = include_str!("../../docs/cluster.md");
+    let trial = page.split("On one machine, for a trial:").nth(1).unwrap();
+    let commands = trial.split("```").nth(1).unwrap().lines().skip(1);
+    let mut commands: Vec<String> = commands.map(str::to_owned).collect();
+    let given = ["50050", "50051", "50052", "50061", "50062"];
+    let free = ports::<5>().map(|port| port.to_string());
+    for command in &mut commands {
+        for (given, free) in given.iter().zip(&free) {
+            *command = command.replace(given, free);
+        }
+        *command = command.replace("/tmp", &directory.path().display().to_string());
+    }
+    let executors = commands.split_off(1);
+    for command in executors.iter().filter(|command| !command.contains(&free[0])) {
+        // The scheduler's port is the usual one in the documentation.
+        assert!(command.starts_with("target/release/anonymize-executor --port "), "{command}");
+    }
+    let logs = directory.path().join("logs");
+    std::fs::create_dir_all(&logs).unwrap();
+    let run = |command: &str, log: &str, more: &[String]| {
+        let mut words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let program = match words.remove(0).as_str() {
+            "target/release/anonymize-scheduler" => env!("CARGO_BIN_EXE_anonymize-scheduler"),
+            "target/release/anonymize-executor" => env!("CARGO_BIN_EXE_anonymize-executor"),
+            other => panic!("{other} is no program of ours"),
+        };
+        words.extend_from_slice(more);
+        start(program, &logs.join(log), &words)
+    };
+    let mut cluster = Cluster {
+        scheduler_port: free[0].parse().unwrap(),
+        scheduler: run(&commands[0], "scheduler.log", &[]),
+        executors: Vec::new(),
+        logs: logs.clone(),
+        works: directory.path().to_owned(),
+    };
+    for (at, command) in executors.iter().enumerate() {
+        let more = ["--scheduler-port".to_owned(), free[0].clone()];
+        cluster.executors.push(run(command, &format!("executor-{at}.log"), &more));
+    }
+    assert_eq!(cluster.executors.len(), 2);
+    let client = cluster.client(directory.path()).await;
+    assert_eq!(number(&client, &format!("SELECT count(*) FROM {CALL}")).await, 1000);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_hold_neither_values_nor_the_seed() {
     let directory = directory(2000);
