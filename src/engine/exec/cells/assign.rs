@@ -297,7 +297,7 @@ fn partition_keys(partitions: usize) -> Result<Vec<u32>> {
         use datafusion::arrow::array::AsArray;
         use datafusion::arrow::datatypes::UInt32Type;
         let of_partition = part.column(0).as_primitive::<UInt32Type>();
-        if of_partition.len() > 0 {
+        if !of_partition.is_empty() {
             keys[partition] = of_partition.value(0);
         }
         Ok(())

@@ -451,7 +451,7 @@ impl ExecutionPlan for CellExec {
     ) -> Result<SendableRecordBatchStream> {
         let exec = self.clone_for_task();
         match &self.step {
-            CellStep::Sketch(columns) => sketch::run(exec, columns.clone(), partition, context),
+            CellStep::Sketch(columns) => sketch::run(exec, columns, partition, context),
             CellStep::Count(columns) => count::run(exec, columns.clone(), partition, context),
             CellStep::Assign { .. } => assign::run(exec, partition, context),
             CellStep::Release { .. } => release::run(exec, partition, context),

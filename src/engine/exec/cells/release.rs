@@ -1,6 +1,7 @@
 //! The method, cell by cell.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -195,11 +196,9 @@ impl Cells {
     }
 
     fn add_rows(&mut self, release: &Release, number: u32, rows: RecordBatch) -> Result<()> {
-        if !self.by_number.contains_key(&number) {
-            self.by_number.insert(number, CellRows::new(release)?);
-        }
-        let Some(cell) = self.by_number.get_mut(&number) else {
-            return internal_err!("a cell has no rows");
+        let cell = match self.by_number.entry(number) {
+            Entry::Occupied(cell) => cell.into_mut(),
+            Entry::Vacant(place) => place.insert(CellRows::new(release)?),
         };
         cell.rows += rows.num_rows() as u64;
         let timer = release.metrics.encode_time.timer();

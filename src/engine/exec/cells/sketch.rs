@@ -14,7 +14,7 @@ use crate::engine::execution_error;
 
 pub(super) fn run(
     exec: CellExec,
-    columns: CellColumns,
+    columns: &CellColumns,
     partition: usize,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
