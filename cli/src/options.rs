@@ -45,6 +45,11 @@ pub struct Options {
     #[arg(global = true, short, long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<usize>,
 
+    /// Run the statements on the cluster of this scheduler, as in df://localhost:50050
+    #[cfg(feature = "ballista")]
+    #[arg(global = true, long, value_name = "URL", conflicts_with_all = ["memory_limit", "disk_limit", "temp_dir"])]
+    pub ballista: Option<String>,
+
     /// Disk space for spilled data, such as 50g [default: 100g]
     #[arg(global = true, short, long, value_name = "SIZE", value_parser = parse_size)]
     pub disk_limit: Option<usize>,
@@ -147,6 +152,14 @@ pub struct PublishFiles {
 }
 
 impl Options {
+    /// Whether statements run on a cluster.
+    pub fn on_cluster(&self) -> bool {
+        #[cfg(feature = "ballista")]
+        return self.ballista.is_some();
+        #[cfg(not(feature = "ballista"))]
+        return false;
+    }
+
     /// Whether anything other than standard input says what to run.
     pub fn has_script(&self) -> bool {
         !self.command.is_empty() || !self.file.is_empty()

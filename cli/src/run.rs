@@ -89,6 +89,11 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
         }),
         _ => None,
     };
+    if files.is_some() && options.on_cluster() {
+        let message =
+            "publish writes both tables from one computation on this machine: leave --ballista out";
+        return Err(Failure::Setup(message.to_owned()));
+    }
     match scripts {
         Some(scripts) => run_scripts(&session, &scripts, files.as_ref(), audience(options)).await,
         None if files.is_some() => {

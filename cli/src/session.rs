@@ -38,9 +38,13 @@ impl Session {
     /// Sets up the limits, the catalogs and the functions.
     pub async fn new(options: &Options) -> Result<Self> {
         let registry = Arc::new(InstrumentedObjectStoreRegistry::new());
-        let runtime = runtime(options, &registry)?;
-        let context =
-            SessionContext::new_with_config_rt(config(options)?, runtime).enable_url_table();
+        let context = match cluster(options).await? {
+            Some(context) => context.enable_url_table(),
+            None => {
+                let runtime = runtime(options, &registry)?;
+                SessionContext::new_with_config_rt(config(options)?, runtime).enable_url_table()
+            }
+        };
         context.refresh_catalogs().await?;
         // Resolves a quoted location as a table, and its object store along the way.
         context.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
@@ -49,8 +53,33 @@ impl Session {
         )));
         register_shell_functions(&context);
         // Last, because it may replace parts of the context's state.
-        datafusion_anonymize::register_all(&context)?;
+        register(&context, options)?;
         Ok(Self { context, print: print_options(options, registry) })
+    }
+}
+
+/// A context whose statements run on a cluster, if one is named.
+#[cfg(feature = "ballista")]
+async fn cluster(options: &Options) -> Result<Option<SessionContext>> {
+    let Some(url) = &options.ballista else { return Ok(None) };
+    let context = anonymize_ballista::connect(url).await?;
+    let state = context.state_ref();
+    if let Some(partitions) = options.target_partitions {
+        state.write().config_mut().options_mut().execution.target_partitions = partitions.get();
+    }
+    Ok(Some(context))
+}
+
+#[cfg(not(feature = "ballista"))]
+async fn cluster(_options: &Options) -> Result<Option<SessionContext>> {
+    Ok(None)
+}
+
+fn register(context: &SessionContext, options: &Options) -> Result<()> {
+    match options.on_cluster() {
+        #[cfg(feature = "ballista")]
+        true => anonymize_ballista::register(context),
+        _ => datafusion_anonymize::register_all(context),
     }
 }
 

@@ -93,6 +93,18 @@ impl Interner {
         table + self.value_memory
     }
 
+    /// The type of the distinct values: that of the column without its encoding.
+    pub(super) fn plain_type(&self) -> &DataType {
+        &self.plain
+    }
+
+    /// Values of the column as they would be kept: without encoding, and with one zero.
+    pub(super) fn plain(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        let array = if is_numbered(array.data_type()) { array.clone() } else { written(array)? };
+        let plain = cast(&array, &self.plain).map_err(kernel_failed(&self.column))?;
+        Ok(without_negative_zero(plain))
+    }
+
     /// All distinct values, by number, starting with number 1.
     pub(super) fn values(&self) -> Result<ArrayRef> {
         if self.values.is_empty() {

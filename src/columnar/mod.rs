@@ -9,12 +9,14 @@
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod automatic;
+mod cells;
 mod coded;
 mod domain;
 mod intern;
 mod kind;
 mod levels;
 mod live;
+mod pages;
 mod payload;
 mod payload_code;
 mod publish;
@@ -24,14 +26,21 @@ mod ranks;
 mod read;
 mod row_hash;
 mod runs;
+mod sketch;
 mod table;
 mod values;
 
 pub use automatic::Automatic;
+pub(crate) use cells::{
+    CellHeader, GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, changed_input,
+};
 pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
+pub(crate) use pages::{
+    Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
+};
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
@@ -43,6 +52,7 @@ pub use qi_column::Ranges;
 pub use ranks::Ranks;
 pub use read::{Chunk, Layout, Reader, payload_bytes};
 pub use runs::Runs;
+pub(crate) use sketch::{Sketch, Sketcher};
 pub(crate) use table::TableFiles;
 pub use table::{CodedTable, Coding, TableBuilder};
 

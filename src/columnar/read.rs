@@ -106,6 +106,22 @@ impl Reader {
         })
     }
 
+    /// A reader that knows values and has no rows: with it beside others, codes are ranks among its values
+    /// too. One array per quasi-identifier and modelled column, `None` where nothing is known.
+    pub fn of_values(
+        layout: &Arc<Layout>,
+        seed: Seed,
+        values: &[Option<ArrayRef>],
+    ) -> Result<Self> {
+        let mut reader = Self::new(layout, seed)?;
+        for (interner, values) in reader.interners.iter_mut().zip(values) {
+            if let Some(values) = values {
+                interner.intern(values, &mut Vec::with_capacity(values.len()))?;
+            }
+        }
+        Ok(reader)
+    }
+
     /// Takes in a batch and gives what is to be kept of it, or of some before it.
     pub fn push(&mut self, batch: RecordBatch) -> Result<Vec<Chunk>> {
         match &mut self.small {

@@ -75,6 +75,11 @@ impl Coding {
         self.domains.iter().map(|domain| &domain.axis)
     }
 
+    /// Number of codes of every modelled column.
+    pub fn modelled_codes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.modelled_values.iter().map(|of| of.values.len() as u32 + u32::from(of.missing))
+    }
+
     fn cardinality(&self) -> u32 {
         self.axes().map(|axis| axis.codes).max().unwrap_or(0)
     }

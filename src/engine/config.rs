@@ -6,6 +6,9 @@ use datafusion::common::config_datafusion_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result;
 
+/// More cells than this have fewer tuples of the sample than it takes to cut them well.
+const MOST_CELLS: u32 = 4096;
+
 /// Defaults for options that a query leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnonymizeConfig {
@@ -17,6 +20,8 @@ pub struct AnonymizeConfig {
     pub split: String,
     /// How generalized numbers are published: label, bounds or mean.
     pub ranges: String,
+    /// Cells that a table is cut into to be anonymized in parts; 0 and 1 mean in one piece.
+    pub cells: u32,
 }
 
 impl Default for AnonymizeConfig {
@@ -26,6 +31,7 @@ impl Default for AnonymizeConfig {
             default_method: "rounded".to_owned(),
             split: "least_loss".to_owned(),
             ranges: "label".to_owned(),
+            cells: 0,
         }
     }
 }
@@ -61,6 +67,15 @@ impl ExtensionOptions for AnonymizeConfig {
             "default_method" => self.default_method = value.to_owned(),
             "split" => self.split = value.to_owned(),
             "ranges" => self.ranges = value.to_owned(),
+            "cells" => {
+                let cells = value.parse().ok().filter(|cells| *cells <= MOST_CELLS);
+                self.cells = cells.ok_or_else(|| {
+                    config_datafusion_err!(
+                        "setting 'anonymize.cells' must be a whole number up to {MOST_CELLS}, as in SET \
+                         anonymize.cells = 8; 0 anonymizes a table in one piece"
+                    )
+                })?;
+            }
             other => {
                 let known: Vec<String> =
                     self.entries().into_iter().map(|entry| entry.key).collect();
@@ -99,6 +114,11 @@ impl ExtensionOptions for AnonymizeConfig {
                 "ranges",
                 self.ranges.clone(),
                 "How generalized numbers are published: label, bounds or mean",
+            ),
+            entry(
+                "cells",
+                self.cells.to_string(),
+                "Cells that a table is cut into to be anonymized in parts, on several machines; 0: in one piece",
             ),
         ]
     }

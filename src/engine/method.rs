@@ -11,6 +11,7 @@ use crate::method::partition::Cut;
 
 /// The ways to form classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum Method {
     /// Rounded partition: the smallest classes.
     Rounded,
@@ -96,6 +97,15 @@ pub enum SliceBy {
 }
 
 impl Approach {
+    /// Whether parts of a table can be anonymized apart from each other.
+    pub fn works_in_cells(self) -> bool {
+        match self {
+            Self::Partition(_) | Self::Layer | Self::Cluster(_) | Self::Slice(_) => true,
+            // These look at the whole table: how often a value occurs in it, or in which class its rows are.
+            Self::Freeze(_) | Self::FullDomain | Self::Specialize | Self::TwoTables => false,
+        }
+    }
+
     /// Whether the method works from constraints, and needs a hierarchy for every column.
     pub fn has_constraints(self) -> bool {
         matches!(self, Self::Freeze(_) | Self::FullDomain)

@@ -3,6 +3,8 @@
 mod arguments;
 mod builder;
 mod census;
+#[cfg(feature = "codec")]
+pub(crate) mod codec;
 mod config;
 mod exec;
 mod hierarchies;
@@ -18,15 +20,21 @@ mod two_tables;
 mod visible_order;
 
 pub use builder::Anonymize;
+#[cfg(feature = "codec")]
+pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
-pub use exec::AnonymizeExec;
+pub use exec::{
+    AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
+};
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
-pub use session::{register_all, register_sql, use_seed};
+pub use session::{
+    register_all, register_sql, use_seed, with_cluster_planning, with_planning, with_settings,
+};
 pub use spec::{Models, Publish, Spec, Suppress};
 pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;

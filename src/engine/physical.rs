@@ -9,13 +9,15 @@ use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::exec::AnonymizeExec;
+use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
+use super::visible_order::OrderByVisibleColumns;
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]
@@ -70,18 +72,23 @@ fn operator<'a>(
 #[derive(Debug)]
 pub struct AnonymizeQueryPlanner {
     inner: Arc<dyn QueryPlanner + Send + Sync>,
+    /// Whether plans run on an engine that gives every task a part of its input.
+    on_cluster: bool,
 }
 
 impl AnonymizeQueryPlanner {
     /// Wraps the planner of a session.
     pub fn new(inner: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
-        Self { inner }
+        Self { inner, on_cluster: false }
     }
-}
 
-#[async_trait]
-impl QueryPlanner for AnonymizeQueryPlanner {
-    async fn create_physical_plan(
+    /// Wraps the planner of a session whose plans run on an engine that gives every task a part of its input.
+    /// What a plan needs there is done here and not by rules of the optimizer: engines bring their own.
+    pub fn for_cluster(inner: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
+        Self { inner, on_cluster: true }
+    }
+
+    async fn plan(
         &self,
         logical_plan: &LogicalPlan,
         session: &dyn Session,
@@ -92,6 +99,25 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
         planner.create_physical_plan(logical_plan, session).await
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for AnonymizeQueryPlanner {
+    async fn create_physical_plan(
+        &self,
+        logical_plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut plan = self.plan(logical_plan, session).await?;
+        if self.on_cluster {
+            let rules: [&dyn PhysicalOptimizerRule; 3] =
+                [&OrderByVisibleColumns, &PlanCells, &PlanForCluster];
+            for rule in rules {
+                plan = rule.optimize(plan, session.config_options())?;
+            }
+        }
+        Ok(plan)
     }
 }
 

@@ -18,7 +18,7 @@ use parking_lot::RwLock;
 
 use super::arguments::{Arguments, Listing, fold, positional, text_value};
 use super::builder::plan_anonymize;
-use super::census::{CensusOptions, hierarchy_columns, sample_census, sample_hierarchy};
+use super::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_census};
 use super::options::{Hierarchy, Options, Sensitivity, SlicingOptions};
 use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
@@ -407,12 +407,12 @@ fn sample_hierarchy_plan(
         None => arguments.text("column", context)?,
     };
     let known = hierarchy_columns().join(", ");
-    let batch = column.as_deref().and_then(sample_hierarchy).ok_or_else(|| {
+    let table = column.as_deref().map(HierarchyTable::new).transpose()?.flatten();
+    let table = table.ok_or_else(|| {
         plan_datafusion_err!(
             "{function} knows the columns {known}: write {function}(column => 'education')"
         )
     })?;
-    let table = datafusion::datasource::MemTable::try_new(batch.schema(), vec![vec![batch]])?;
     let source = provider_as_source(Arc::new(table));
     LogicalPlanBuilder::scan(TableReference::bare(function), source, None)?.build()
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
+use super::exec::PlanCells;
 use super::execution_error;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
@@ -47,15 +48,42 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
     register_sql(context)?;
     let state = context.state_ref();
     let mut state = state.write();
+    *state = with_planning(state.clone());
+    Ok(())
+}
+
+/// A session that plans the operators of this crate, without the SQL functions: what a cluster's scheduler
+/// needs, which gets its plans from elsewhere.
+pub fn with_planning(state: SessionState) -> SessionState {
     let inner = Arc::clone(state.query_planner());
     let session_id = state.session_id().to_owned();
-    let planner = Arc::new(AnonymizeQueryPlanner::new(inner));
-    *state = SessionStateBuilder::new_from_existing(state.clone())
+    SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
-        .with_query_planner(planner)
+        .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
         .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
-        .build();
-    Ok(())
+        .with_physical_optimizer_rule(Arc::new(PlanCells))
+        .build()
+}
+
+/// The same for an engine that runs every partition of a scan in a task of its own, as Ballista does.
+pub fn with_cluster_planning(state: SessionState) -> SessionState {
+    let planner = AnonymizeQueryPlanner::for_cluster(Arc::clone(state.query_planner()));
+    let session_id = state.session_id().to_owned();
+    SessionStateBuilder::new_from_existing(state)
+        .with_session_id(session_id)
+        .with_query_planner(Arc::new(planner))
+        .build()
+}
+
+/// The settings of this crate, which `SET anonymize.… = …` changes.
+pub fn with_settings(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    options.extensions.insert(AnonymizeConfig::default());
+    // Releases say in their schemas how they were made. Where two of them are united, the logical and the
+    // physical plan merge these notes differently, and a check that an aggregate makes for its own sake would
+    // refuse the query.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    config
 }
 
 /// Gives queries of this session that name no seed this one, as `seed => …` would: a host keeps the secret
@@ -68,20 +96,16 @@ pub fn use_seed(context: &SessionContext, seed: &str) {
 
 /// Registers the SQL functions and the settings only, for hosts that plan elsewhere (a cluster's
 /// scheduler) or put [`super::AnonymizeExtensionPlanner`] into a query planner of their own. Such a host
-/// also adds [`OrderByVisibleColumns`] to its physical optimizer; without it the rows of a class leave in
-/// the order of a keyed hash, which tells nothing but does not compress as well.
+/// also adds the rules of [`with_planning`] to its physical optimizer; without them the rows of a class leave
+/// in the order of a keyed hash, which tells nothing but does not compress as well, and no table is cut into cells.
 pub fn register_sql(context: &SessionContext) -> Result<()> {
     let seed = Seed::random().map_err(execution_error)?;
     {
         let state = context.state_ref();
         let mut state = state.write();
         let config = state.config_mut();
+        *config = with_settings(std::mem::take(config));
         config.set_extension(Arc::new(SessionSeed(seed)));
-        config.options_mut().extensions.insert(AnonymizeConfig::default());
-        // Releases say in their schemas how they were made. Where two of them are united, the
-        // logical and the physical plan merge these notes differently, and a check that an aggregate
-        // makes for its own sake would refuse the query.
-        config.options_mut().execution.skip_physical_aggregate_schema_check = true;
     }
     let planner = AnonymizeRelationPlanner::new(context.state_weak_ref());
     context.register_relation_planner(Arc::new(planner))

@@ -175,7 +175,7 @@ mod tests {
             Model::Distinct { column: 0, at_least: 2, unit: false },
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
-            Model::Closeness { column: 0, t: 0.5 },
+            Model::Closeness { column: 0, t: 0.5, population: None },
             graded(0.5, AlphaScope::Value),
             graded(0.5, AlphaScope::Level),
         ];
@@ -195,7 +195,7 @@ mod tests {
             Model::Distinct { column: 0, at_least: 2, unit: false },
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
-            Model::Closeness { column: 0, t: 0.1 },
+            Model::Closeness { column: 0, t: 0.1, population: None },
             graded(0.5, AlphaScope::Value),
             graded(0.5, AlphaScope::Level),
         ] {

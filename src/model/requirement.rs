@@ -44,6 +44,9 @@ pub enum Model {
         column: usize,
         /// The largest distance.
         t: f64,
+        /// How often each code occurs in the whole table, where the rows at hand are a part of it; `None`
+        /// if they are the whole table.
+        population: Option<Arc<[u64]>>,
     },
     /// No value holds more than this share of the class.
     Share {

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 ///
 /// Its `Debug` output shows nothing, so that it cannot reach a log or a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seed([u64; 2]);
 
 impl Seed {

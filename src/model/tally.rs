@@ -58,6 +58,27 @@ impl<'a> Tally<'a> {
         }
     }
 
+    /// Adds many rows at once, by how often each code occurs in every sensitive column. Counts that fit no
+    /// counter are halved together until they do.
+    pub fn add_counted(&mut self, rows: u64, counts: &[Vec<(u32, u64)>]) {
+        let halvings = (64 - rows.leading_zeros()).saturating_sub(31);
+        let scaled = |count: u64| count.div_ceil(1 << halvings) as u32;
+        self.rows += scaled(rows);
+        for (model, counter) in self.requirement.models.iter().zip(&mut self.counters) {
+            for (code, count) in &counts[model.column()] {
+                let code = match model {
+                    Model::Graded { grades, .. } => grades.bin(*code),
+                    _ => *code,
+                };
+                let counted = &mut counter.counts[code as usize];
+                if *counted == 0 && *count > 0 {
+                    counter.touched.push(code);
+                }
+                *counted += scaled(*count);
+            }
+        }
+    }
+
     /// Forgets all rows.
     pub fn clear(&mut self) {
         self.rows = 0;
@@ -193,29 +214,37 @@ struct Shares {
 impl GlobalShares {
     /// Counts the columns that some closeness model looks at.
     pub fn new(requirement: &Requirement, sensitive: &[SensitiveColumn]) -> Self {
-        let needed = |index: usize| {
-            let closeness = |model: &Model| matches!(model, Model::Closeness { column, .. } if *column == index);
-            requirement.models.iter().any(closeness)
-        };
         let shares = |(index, column): (usize, &SensitiveColumn)| {
-            if needed(index) { Shares::new(column) } else { Shares::default() }
+            let population = requirement.models.iter().find_map(|model| match model {
+                Model::Closeness { column, population, .. } if *column == index => Some(population),
+                _ => None,
+            });
+            match population {
+                None => Shares::default(),
+                Some(None) => Shares::of_rows(column),
+                Some(Some(counts)) => Shares::new(counts),
+            }
         };
         Self { columns: sensitive.iter().enumerate().map(shares).collect() }
     }
 }
 
 impl Shares {
-    fn new(column: &SensitiveColumn) -> Self {
+    fn of_rows(column: &SensitiveColumn) -> Self {
         let mut counts = vec![0u64; column.cardinality as usize];
         for code in &column.codes {
             counts[*code as usize] += 1;
         }
-        let rows = column.codes.len().max(1) as f64;
+        Self::new(&counts)
+    }
+
+    fn new(counts: &[u64]) -> Self {
+        let rows = counts.iter().sum::<u64>().max(1) as f64;
         let (mut count, mut sum) = (0u64, 0.0);
         let mut shares = Self::default();
         for in_code in counts {
             shares.summed.push(sum);
-            count += in_code;
+            count += *in_code;
             let cumulative = count as f64 / rows;
             shares.cumulative.push(cumulative);
             sum += cumulative;
@@ -309,7 +338,7 @@ mod tests {
     fn ordered_distance_is_that_of_the_t_closeness_paper() {
         let salaries: Vec<u32> = (0..9).collect();
         let sensitive = column(&salaries, true);
-        let model = |t| Model::Closeness { column: 0, t };
+        let model = |t| Model::Closeness { column: 0, t, population: None };
         assert!(holds(model(0.3751), &sensitive, &[0, 1, 2]));
         assert!(!holds(model(0.3749), &sensitive, &[0, 1, 2]));
         assert!(holds(model(0.1667), &sensitive, &[3, 5, 8]));
@@ -319,10 +348,36 @@ mod tests {
     #[test]
     fn unordered_distance_is_half_the_summed_differences() {
         let sensitive = column(&[0, 0, 1, 1], false);
-        let model = |t| Model::Closeness { column: 0, t };
+        let model = |t| Model::Closeness { column: 0, t, population: None };
         assert!(holds(model(0.5), &sensitive, &[0, 1]));
         assert!(!holds(model(0.49), &sensitive, &[0, 1]));
         assert!(holds(model(0.0), &sensitive, &[0, 2]));
+    }
+
+    #[test]
+    fn a_part_of_a_table_is_compared_with_the_whole() {
+        // The rows at hand are evenly spread, the whole table is not.
+        let sensitive = column(&[0, 1], false);
+        let model = |t| Model::Closeness { column: 0, t, population: Some(Arc::from([3, 1])) };
+        assert!(holds(model(0.25), &sensitive, &[0, 1]));
+        assert!(!holds(model(0.24), &sensitive, &[0, 1]));
+    }
+
+    #[test]
+    fn counted_rows_are_the_same_as_rows() {
+        let sensitive = column(&[0, 0, 1, 2], false);
+        for (l, holds) in [(2.0, true), (3.0, false)] {
+            let requirement = Requirement { k: 4, models: vec![Model::Entropy { column: 0, l }] };
+            let global = GlobalShares::new(&requirement, &sensitive);
+            let mut tally = Tally::new(&requirement, &sensitive, &global);
+            assert_eq!(tally.holds_for(0..4), holds);
+            for factor in [1, 1 << 40] {
+                tally.clear();
+                let counts = [(0, 2 * factor), (1, factor), (2, factor)];
+                tally.add_counted(4 * factor, &[counts.to_vec()]);
+                assert_eq!(tally.holds(), holds);
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Rows carry a unique kept column `id`, so that a published row can be put beside its original.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod cells;
 mod closed;
 mod constraints;
 mod covers;

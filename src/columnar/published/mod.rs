@@ -15,6 +15,7 @@ use crate::hierarchy::TOP;
 
 /// How a quasi-identifier was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum PublishedForm {
     /// Text: values, ranges, sets, hierarchy nodes, `*`.
     Labels,

@@ -33,13 +33,24 @@ use super::generate::Generator;
 /// A limit shortens the table itself instead of every partition, hence `LIMIT 10` shows the same ten
 /// rows whatever the number of partitions.
 #[derive(Debug, Clone)]
-pub(super) struct CensusExec {
+pub(crate) struct CensusExec {
     options: CensusOptions,
     columns: Vec<Column>,
     fetch: Option<usize>,
     generator: Arc<Generator>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// A scan as it travels to other machines.
+#[cfg(feature = "codec")]
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) struct CensusScan {
+    options: CensusOptions,
+    /// By their positions.
+    columns: Vec<usize>,
+    partitions: usize,
+    fetch: Option<usize>,
 }
 
 impl CensusExec {
@@ -65,6 +76,33 @@ impl CensusExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    /// The scan that was written down.
+    #[cfg(feature = "codec")]
+    pub(crate) fn of_scan(scan: &CensusScan) -> Result<Self> {
+        let schema = Arc::new(super::column::schema().project(&scan.columns)?);
+        let columns = scan.columns.iter().map(|position| Column::ALL[*position]).collect();
+        let exec = Self::new(scan.options, columns, schema, scan.partitions);
+        Ok(Self { fetch: scan.fetch, ..exec })
+    }
+
+    /// The scan, written down.
+    #[cfg(feature = "codec")]
+    pub(crate) fn scan(&self) -> CensusScan {
+        let position = |column: &Column| Column::ALL.iter().position(|known| known == column);
+        CensusScan {
+            options: self.options,
+            columns: self.columns.iter().filter_map(position).collect(),
+            partitions: self.partitions(),
+            fetch: self.fetch,
+        }
+    }
+
+    /// The same rows in one partition.
+    pub(crate) fn in_one_partition(&self) -> Self {
+        let (columns, schema) = (self.columns.clone(), Arc::clone(self.generator.schema()));
+        Self { fetch: self.fetch, ..Self::new(self.options, columns, schema, 1) }
     }
 
     fn partitions(&self) -> usize {

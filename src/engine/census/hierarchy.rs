@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 
 use super::column::Column;
 use super::model::categories;
@@ -44,4 +50,48 @@ pub(crate) fn sample_hierarchy(column: &str) -> Option<RecordBatch> {
 
 fn strings(values: impl Iterator<Item = &'static str>) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(values))
+}
+
+/// The hierarchy of a column as a table. It knows which it is, so that any machine can make it.
+#[derive(Debug)]
+pub(crate) struct HierarchyTable {
+    #[cfg_attr(not(feature = "codec"), expect(dead_code, reason = "only its bytes tell it"))]
+    column: String,
+    rows: MemTable,
+}
+
+impl HierarchyTable {
+    /// `None` if the column has no hierarchy.
+    pub(crate) fn new(column: &str) -> Result<Option<Self>> {
+        let Some(batch) = sample_hierarchy(column) else { return Ok(None) };
+        let rows = MemTable::try_new(batch.schema(), vec![vec![batch]])?;
+        Ok(Some(Self { column: column.to_owned(), rows }))
+    }
+
+    /// The column.
+    #[cfg(feature = "codec")]
+    pub(crate) fn column(&self) -> &str {
+        &self.column
+    }
+}
+
+#[async_trait]
+impl TableProvider for HierarchyTable {
+    fn schema(&self) -> SchemaRef {
+        self.rows.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.rows.scan(state, projection, filters, limit).await
+    }
 }

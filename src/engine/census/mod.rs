@@ -40,12 +40,17 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use self::column::Column;
-use self::exec::CensusExec;
+pub(crate) use self::exec::CensusExec;
+#[cfg(feature = "codec")]
+pub(crate) use self::exec::CensusScan;
 
-pub(crate) use self::hierarchy::{hierarchy_columns, sample_hierarchy};
+#[cfg(test)]
+use self::hierarchy::sample_hierarchy;
+pub(crate) use self::hierarchy::{HierarchyTable, hierarchy_columns};
 
 /// The arguments of `sample_census`.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct CensusOptions {
     /// Number of rows.
     pub rows: u64,
@@ -58,6 +63,12 @@ pub(crate) struct CensusOptions {
 /// A table of made-up persons.
 pub(crate) fn sample_census(options: CensusOptions) -> Arc<dyn TableProvider> {
     Arc::new(CensusTable { options })
+}
+
+/// The arguments of a table that `sample_census` made.
+#[cfg(feature = "codec")]
+pub(crate) fn options(table: &dyn TableProvider) -> Option<CensusOptions> {
+    table.downcast_ref::<CensusTable>().map(|table| table.options)
 }
 
 #[derive(Debug)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
+use super::requirement::Asked;
 use crate::association::DEFAULT_WORK;
-use crate::columnar::{Cells, CodedTable, Domain, ListedLevels};
+use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
 use crate::engine::spec::{SlicingSpec, Spec, Suppress};
@@ -25,8 +26,7 @@ use crate::method::partition::partition;
 use crate::method::slicing::{self, Diversity, Sliced};
 use crate::method::top_down::top_down;
 use crate::model::{
-    Cancel, Classes, Grades, Model, Placement, Requirement, RowTable, check_placement,
-    shuffle_classes,
+    Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
 };
 
 /// What classes are made from, beside the table.
@@ -36,6 +36,12 @@ pub(super) struct Former<'a> {
     pub(super) modelled: usize,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
+    /// How often each code occurs in the whole table, by modelled column, where the table is a part of it.
+    pub(super) populations: &'a [Option<Arc<[u64]>>],
+    /// Whether suppressed rows are counted against the limit here; parts of a table are looked at together.
+    pub(super) is_whole: bool,
+    /// Tells parts of a table apart, where each needs a secret of its own.
+    pub(super) part: Option<u32>,
     pub(super) metrics: &'a ReleaseMetrics,
     pub(super) cancel: &'a Cancel,
 }
@@ -170,23 +176,10 @@ impl Former<'_> {
     }
 
     fn check_suppressed_rows(&self, rows: usize, suppressed: usize) -> Result<()> {
-        let limit = self.spec.suppression_limit();
-        let share = suppressed as f64 / rows.max(1) as f64;
-        if share > limit {
-            let instead = match &self.spec.slicing {
-                Some(SlicingSpec { diversity: Diversity::Frequency, .. }) => {
-                    ", ask for different values only (diversity => 'distinct')"
-                }
-                _ => "",
-            };
-            return exec_err!(
-                "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
-                 suppression_limit = {limit} allows: raise it, relax k or the models{instead}, or \
-                 anonymize a larger input",
-                100.0 * share
-            );
+        match self.is_whole {
+            true => check_suppressed_rows(self.spec, rows as u64, suppressed as u64),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn block_rows(&self, clustering: Clustering) -> usize {
@@ -213,7 +206,7 @@ impl Former<'_> {
 
     fn check_dropped(&self, dropped: usize, rows: usize) -> Result<()> {
         let limit = self.spec.suppression_limit();
-        if dropped as f64 / rows.max(1) as f64 > limit {
+        if self.is_whole && dropped as f64 / rows.max(1) as f64 > limit {
             return exec_err!(
                 "{dropped} of {rows} rows miss a quasi-identifier and would be dropped, more than \
                  suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
@@ -229,41 +222,19 @@ impl Former<'_> {
         Ok(())
     }
 
-    /// What every class must satisfy; models look at the columns in the order of the layout.
+    /// What every class must satisfy.
     fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
-        let models = &self.spec.models;
+        let asked = Asked { spec: self.spec, levels: self.levels, populations: self.populations };
         let units = usize::from(self.spec.privacy_unit.is_some());
-        let mut required = Vec::new();
-        for column in 0..self.modelled - units {
-            required.extend(models.l.map(|l| Model::Distinct { column, at_least: l, unit: false }));
-            required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
-            required.extend(models.t.map(|t| Model::Closeness { column, t }));
-            required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
-            if let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) {
-                let values = &table.modelled_values[column];
-                let levels = listed.of(values).map_err(execution_error)?;
-                let grades = Grades::new(levels, grading.shares(listed), grading.scope);
-                let in_column = |error: Error| match error {
-                    Error::Invalid(message) => Error::invalid(format!(
-                        "option 'sensitivity', column '{}': {message}",
-                        values.name
-                    )),
-                    other => other,
-                };
-                let grades = Arc::new(grades.map_err(in_column).map_err(execution_error)?);
-                required.push(Model::Graded { column, grades });
-            }
-        }
-        let slicing = self.spec.slicing.as_ref();
-        if let (Some(Diversity::Frequency), Some(l)) = (slicing.map(|s| s.diversity), models.l) {
-            // The share that a value may have at most; the method keeps a little less.
-            required.push(Model::Share { column: 0, alpha: 1.0 / f64::from(l) });
-        }
+        let values: Vec<&ModelledValues> =
+            table.modelled_values.iter().take(self.modelled - units).collect();
+        let mut required = asked.of_values(&values)?;
         if units == 1 {
             let column = self.modelled - 1;
-            required.push(Model::Distinct { column, at_least: self.spec.k, unit: true });
+            let at_least = self.spec.k;
+            required.models.push(Model::Distinct { column, at_least, unit: true });
         }
-        Ok(Requirement { k: self.spec.k, models: required })
+        Ok(required)
     }
 
     /// Breaks the links between groups of columns, bucket by bucket.
@@ -287,7 +258,9 @@ impl Former<'_> {
         // Another secret for every table: who knows the values of one release must not undo another.
         let spec = self.spec.to_string();
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
-        let seed = self.spec.seed.for_purpose(std::iter::once(spec.as_str()).chain(written));
+        let part = self.part.map(|part| part.to_string());
+        let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
+        let seed = self.spec.seed.for_purpose(purpose.chain(written));
         let options = slicing::Options {
             sensitive,
             positions: &places,
@@ -382,6 +355,27 @@ impl Former<'_> {
         }
         Ok(())
     }
+}
+
+/// Errors if more rows would be suppressed than the limit allows.
+pub(super) fn check_suppressed_rows(spec: &Spec, rows: u64, suppressed: u64) -> Result<()> {
+    let limit = spec.suppression_limit();
+    let share = suppressed as f64 / rows.max(1) as f64;
+    if share > limit {
+        let instead = match &spec.slicing {
+            Some(SlicingSpec { diversity: Diversity::Frequency, .. }) => {
+                ", ask for different values only (diversity => 'distinct')"
+            }
+            _ => "",
+        };
+        return exec_err!(
+            "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
+             suppression_limit = {limit} allows: raise it, relax k or the models{instead}, or \
+             anonymize a larger input",
+            100.0 * share
+        );
+    }
+    Ok(())
 }
 
 fn tree_of(axis: &Axis) -> crate::Result<&Tree> {

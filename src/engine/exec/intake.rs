@@ -161,6 +161,19 @@ impl Intake {
         self.reserve(&self.memory.lock())
     }
 
+    /// Writes what waits to temporary files and gives its memory back. `false` if nothing does.
+    pub(super) fn make_room(&self) -> Result<bool> {
+        let memory = self.memory.lock();
+        let made = self.spill_some()?;
+        memory.try_resize(self.held_bytes())?;
+        Ok(made)
+    }
+
+    /// Reserves what a refused call to `add` has taken in, now that others have made room.
+    pub(super) fn reserve_again(&self) -> Result<()> {
+        self.reserve(&self.memory.lock())
+    }
+
     fn held_bytes(&self) -> usize {
         self.held.iter().map(|held| held.load(Ordering::Relaxed)).sum()
     }

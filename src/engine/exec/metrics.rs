@@ -90,12 +90,23 @@ impl ReleaseMetrics {
     }
 }
 
-fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Share> {
+pub(super) fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Share> {
     let share = Arc::new(Share::default());
     MetricBuilder::new(set)
         .with_partition(0)
         .build(MetricValue::Custom { name: Cow::Borrowed(name), value: Arc::clone(&share) as _ });
     share
+}
+
+/// The share of that name, `None` before it was noted.
+pub(super) fn share_of(set: &ExecutionPlanMetricsSet, wanted: &str) -> Option<f64> {
+    let metrics = set.clone_inner();
+    metrics.iter().find_map(|metric| match metric.value() {
+        MetricValue::Custom { name, value } if name == wanted => {
+            value.as_any().downcast_ref::<Share>().map(Share::get)
+        }
+        _ => None,
+    })
 }
 
 /// A number from 0 to 1 as a metric.

@@ -1,10 +1,13 @@
 //! `anonymize` as a physical operator.
 
+mod cells;
+mod cluster;
 mod emit;
 mod form;
 mod intake;
 mod metrics;
 mod pipeline;
+mod requirement;
 mod room;
 mod runs;
 mod spill;
@@ -21,7 +24,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricValue, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{
     EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
@@ -30,6 +33,9 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
+
+pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
+pub use cluster::PlanForCluster;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
@@ -58,12 +64,57 @@ pub struct AnonymizeExec {
     order_by: Vec<usize>,
     /// Rows after which nobody reads on.
     fetch: Option<usize>,
+    /// Whether the whole input must be read by one task.
+    one_task: bool,
     // Inputs
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
     // Derived
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+}
+
+/// What the optimizer found out about a release, apart from its request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub struct ReleaseShape {
+    /// Columns of the full output that are wanted, all if `None`.
+    pub projection: Option<Vec<usize>>,
+    /// Columns of the output that may show in the order of a class's rows.
+    pub order_by: Vec<usize>,
+    /// Rows after which nobody reads on.
+    pub fetch: Option<usize>,
+    /// Whether the whole input must be read by one task.
+    pub one_task: bool,
+}
+
+impl AnonymizeExec {
+    /// The checked request.
+    pub fn spec(&self) -> &Arc<Spec> {
+        &self.spec
+    }
+
+    /// Roles of the input's columns.
+    pub fn binding(&self) -> &Binding {
+        &self.binding
+    }
+
+    /// What the optimizer found out about it.
+    pub fn shape(&self) -> ReleaseShape {
+        ReleaseShape {
+            projection: self.projection.clone(),
+            order_by: self.order_by.clone(),
+            fetch: self.fetch,
+            one_task: self.one_task,
+        }
+    }
+
+    /// The same operator as the optimizer wanted it.
+    pub fn with_shape(&self, shape: ReleaseShape) -> Result<Self> {
+        let ReleaseShape { projection, order_by, fetch, one_task } = shape;
+        let plan = self.with_projection(projection)?;
+        Ok(Self { order_by, fetch, one_task, ..plan })
+    }
 }
 
 impl AnonymizeExec {
@@ -82,6 +133,7 @@ impl AnonymizeExec {
             projection: None,
             order_by: Vec::new(),
             fetch: None,
+            one_task: false,
             input,
             hierarchies,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -110,6 +162,16 @@ impl AnonymizeExec {
             );
         }
         pipeline::run_both(self, context).await
+    }
+
+    /// The same operator over its whole input in one partition.
+    fn in_one_task(&self) -> Self {
+        use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+        let mut plan = Self { one_task: true, ..self.clone() };
+        if plan.input_partitions() > 1 {
+            plan.input = Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.input)));
+        }
+        plan
     }
 
     /// The same operator with the rows of a class in the order of these output columns.
@@ -159,6 +221,12 @@ impl DisplayAs for AnonymizeExec {
         if let Some(fetch) = self.fetch {
             write!(f, ", fetch={fetch}")?;
         }
+        if self.one_task {
+            f.write_str(", in one task")?;
+            if !self.spec.method.approach().works_in_cells() {
+                write!(f, ": method '{}' does not work in cells", self.spec.method)?;
+            }
+        }
         Ok(())
     }
 }
@@ -196,7 +264,11 @@ impl ExecutionPlan for AnonymizeExec {
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
         let hierarchies = self.hierarchies.iter().map(|_| Distribution::SinglePartition);
-        let input = std::iter::once(Distribution::UnspecifiedDistribution);
+        // Where every task has a part of the input, a release in one task must say that it needs all of it.
+        let input = std::iter::once(match self.one_task {
+            true => Distribution::SinglePartition,
+            false => Distribution::UnspecifiedDistribution,
+        });
         InputDistributionRequirements::new(input.chain(hierarchies).collect())
     }
 
@@ -290,23 +362,13 @@ impl ExecutionPlan for AnonymizeExec {
 impl AnonymizeExec {
     /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
     pub fn loss(&self) -> Option<f64> {
-        self.share("loss")
+        metrics::share_of(&self.metrics, "loss")
     }
 
     /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1
     /// (unchanged) to 0. `None` before it ran, and for methods without constraints.
     pub fn precision(&self) -> Option<f64> {
-        self.share("precision")
-    }
-
-    fn share(&self, wanted: &str) -> Option<f64> {
-        let metrics = self.metrics.clone_inner();
-        metrics.iter().find_map(|metric| match metric.value() {
-            MetricValue::Custom { name, value } if name == wanted => {
-                value.as_any().downcast_ref::<metrics::Share>().map(metrics::Share::get)
-            }
-            _ => None,
-        })
+        metrics::share_of(&self.metrics, "precision")
     }
 
     fn input_partitions(&self) -> usize {

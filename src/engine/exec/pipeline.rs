@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -22,7 +22,7 @@ use super::spill::Spills;
 use super::{AnonymizeExec, full_schema};
 use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
-    ResolvedHierarchy, TieKeys,
+    ResolvedHierarchy, TieKeys, changed_input,
 };
 use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::logical::Binding;
@@ -31,25 +31,60 @@ use crate::engine::{execution_error, without_values};
 use crate::model::{Cancel, Classes};
 
 /// Everything one execution needs, apart from the plan it came from.
-struct Release {
-    spec: Arc<Spec>,
-    layout: Arc<Layout>,
+pub(super) struct Release {
+    pub(super) spec: Arc<Spec>,
+    pub(super) layout: Arc<Layout>,
+    pub(super) fetch: Option<usize>,
+    pub(super) metrics: ReleaseMetrics,
+    pub(super) context: Arc<TaskContext>,
+    /// Threads that a computation may use.
+    pub(super) threads: usize,
+    /// Set when the stream is dropped; threads inside a computation ask it.
+    pub(super) cancel: Cancel,
+}
+
+/// Where the rows of a release and its hierarchies come from.
+struct Source {
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
-    fetch: Option<usize>,
-    metrics: ReleaseMetrics,
-    context: Arc<TaskContext>,
-    /// Set when the stream is dropped; threads inside a computation ask it.
-    cancel: Cancel,
 }
 
 /// What files and tables beside the input hold.
-struct Resolved {
-    hierarchies: Vec<Option<ResolvedHierarchy>>,
-    levels: Option<ListedLevels>,
+#[derive(Debug)]
+pub(super) struct Resolved {
+    pub(super) hierarchies: Vec<Option<ResolvedHierarchy>>,
+    pub(super) levels: Option<ListedLevels>,
 }
 
-struct CancelOnDrop(Cancel);
+impl Resolved {
+    /// Reads them; `tables` are plans of one partition.
+    pub(super) async fn read(
+        spec: &Spec,
+        tables: &[Arc<dyn ExecutionPlan>],
+        context: &Arc<TaskContext>,
+    ) -> Result<Self> {
+        let mut quasi_identifiers = spec.quasi_identifiers.clone();
+        quasi_identifiers.extend(spec.linked_sensitive());
+        let hierarchies = resolve(&quasi_identifiers, tables, context).await?;
+        let levels = match &spec.grading {
+            Some(grading) => Some(resolve_levels(grading, tables, context).await?),
+            None => None,
+        };
+        Ok(Self { hierarchies, levels })
+    }
+}
+
+/// A part of a table that is anonymized apart from the others.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) number: u32,
+    /// Codes of every quasi-identifier in the whole table.
+    pub(super) codes: Vec<u32>,
+    /// By modelled column, how often each code occurs in the whole table, where that counts.
+    pub(super) populations: Vec<Option<Arc<[u64]>>>,
+}
+
+pub(super) struct CancelOnDrop(pub(super) Cancel);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -72,10 +107,10 @@ pub(super) fn run(
     form.schema = Arc::clone(&schema);
     let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column));
     form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
-    let release = Release::new(exec, context, payload)?;
+    let (release, source) = Release::new(exec, context, payload)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let batches = async move {
-        let (release, prepared) = release.prepare(1).await?;
+        let (release, prepared) = release.prepare(&source, 1).await?;
         release.emission().stream(&prepared, form)
     };
     let batches = stream::once(batches).try_flatten();
@@ -100,9 +135,9 @@ pub(super) async fn run_both(
         form.schema = full_schema(&spec, &binding, &exec.input.schema())?;
         Ok(form)
     });
-    let release = Release::new(exec, context, payload)?;
+    let (release, source) = Release::new(exec, context, payload)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
-    let (release, prepared) = release.prepare(2).await?;
+    let (release, prepared) = release.prepare(&source, 2).await?;
     let [quasi_identifiers, sensitive] = forms.map(|form: Result<ReleaseForm>| {
         let form = form?;
         let schema = Arc::clone(&form.schema);
@@ -115,7 +150,7 @@ pub(super) async fn run_both(
 }
 
 /// The same batches; the work is cancelled when the last stream that somebody holds is dropped.
-fn guarded(
+pub(super) fn guarded(
     batches: impl Stream<Item = Result<RecordBatch>>,
     guard: Arc<CancelOnDrop>,
 ) -> impl Stream<Item = Result<RecordBatch>> {
@@ -125,7 +160,7 @@ fn guarded(
 }
 
 /// How a table of these columns is published. Payload that it needs is added to `payload`.
-fn form(
+pub(super) fn form(
     spec: &Spec,
     binding: &Binding,
     columns: &[OutputColumn],
@@ -158,42 +193,34 @@ fn form(
 
 impl Release {
     /// Reads the columns that the method needs and those that leave.
-    fn new(exec: &AnonymizeExec, context: Arc<TaskContext>, payload: Vec<usize>) -> Result<Self> {
+    fn new(
+        exec: &AnonymizeExec,
+        context: Arc<TaskContext>,
+        payload: Vec<usize>,
+    ) -> Result<(Self, Source)> {
         if exec.input_partitions() == 0 {
             return exec_err!("anonymize needs an input with at least one partition");
         }
-        let binding = &exec.binding;
-        let protected: &[usize] = if exec.spec.has_models() { &binding.sensitive } else { &[] };
-        let linked = if binding.sliced { binding.sensitive.first() } else { None };
-        let layout = Layout {
-            schema: exec.input.schema(),
-            quasi_identifiers: binding.quasi_identifiers.iter().chain(linked).copied().collect(),
-            modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
-            keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
-            kept: binding.keep.clone(),
-            payload,
-        };
-        Ok(Self {
+        let layout = layout(&exec.spec, &exec.binding, exec.input.schema(), payload);
+        let release = Self {
             spec: Arc::clone(&exec.spec),
             layout: Arc::new(layout),
-            input: Arc::clone(&exec.input),
-            hierarchies: exec.hierarchies.clone(),
             fetch: exec.fetch,
             metrics: ReleaseMetrics::new(&exec.metrics),
+            threads: context.session_config().target_partitions().max(1),
             context,
             cancel: Cancel::default(),
-        })
-    }
-
-    fn threads(&self) -> usize {
-        self.context.session_config().target_partitions().max(1)
+        };
+        let source =
+            Source { input: Arc::clone(&exec.input), hierarchies: exec.hierarchies.clone() };
+        Ok((release, source))
     }
 
     fn reservation(&self, name: &str) -> MemoryReservation {
         MemoryConsumer::new(format!("AnonymizeExec[{name}]")).register(self.context.memory_pool())
     }
 
-    fn emission(&self) -> Emission {
+    pub(super) fn emission(&self) -> Emission {
         Emission {
             batch_rows: self.context.session_config().batch_size(),
             fetch: self.fetch,
@@ -205,53 +232,52 @@ impl Release {
 
     /// Everything up to the first row: read, encode, partition, verify. As many streams will read the
     /// release at once.
-    async fn prepare(self, streams: usize) -> Result<(Self, Prepared)> {
-        let mut quasi_identifiers = self.spec.quasi_identifiers.clone();
-        quasi_identifiers.extend(self.spec.linked_sensitive());
-        let hierarchies = resolve(&quasi_identifiers, &self.hierarchies, &self.context).await?;
-        let levels = match &self.spec.grading {
-            Some(grading) => Some(resolve_levels(grading, &self.hierarchies, &self.context).await?),
-            None => None,
-        };
-        let (readers, shelf) = self.read().await?;
-        let threads = self.threads();
+    async fn prepare(self, source: &Source, streams: usize) -> Result<(Self, Prepared)> {
+        let resolved = Resolved::read(&self.spec, &source.hierarchies, &self.context).await?;
+        let (readers, shelf) = self.read(&source.input).await?;
         let handle = tokio::runtime::Handle::current();
         let work = move || {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))?;
-            let resolved = Resolved { hierarchies, levels };
-            let room = Room {
-                pool: Arc::clone(self.context.memory_pool()),
-                shelf,
-                table: self.reservation("codes"),
-                method: self.reservation("method"),
-                output: self.reservation("output"),
-                spills: Spills::new(&self.context, &self.metrics, &self.cancel),
-                peak: self.metrics.peak_memory.clone(),
-                cancel: self.cancel.clone(),
-                handle,
-            };
-            let prepared = pool.install(|| self.form_classes(readers, &resolved, room, streams))?;
+            let room = self.room(shelf, handle);
+            let form = || self.form_classes(readers, &resolved, room, (streams, None));
+            let prepared = pool_of(self.threads)?.install(form)?;
             Ok::<_, DataFusionError>((self, prepared))
         };
         let task = SpawnedTask::spawn_blocking(work);
         task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
 
-    /// Reads every partition of the input in a task of its own.
-    async fn read(&self) -> Result<(Vec<Reader>, Shelf)> {
-        use datafusion::physical_plan::ExecutionPlanProperties;
-        let partitions = self.input.output_partitioning().partition_count();
+    /// The memory of a release whose rows wait on this shelf.
+    pub(super) fn room(&self, shelf: Shelf, handle: tokio::runtime::Handle) -> Room {
+        Room {
+            pool: Arc::clone(self.context.memory_pool()),
+            shelf,
+            table: self.reservation("codes"),
+            method: self.reservation("method"),
+            output: self.reservation("output"),
+            spills: Spills::new(&self.context, &self.metrics, &self.cancel),
+            peak: self.metrics.peak_memory.clone(),
+            cancel: self.cancel.clone(),
+            handle,
+        }
+    }
+
+    /// Takes in the rows of so many partitions.
+    pub(super) fn intake(&self, partitions: usize) -> Result<Intake> {
         let memory = MemoryConsumer::new("AnonymizeExec[input]").with_can_spill(true);
         let memory = memory.register(self.context.memory_pool());
         let spills = Spills::new(&self.context, &self.metrics, &self.cancel);
         let spills = (spills, self.metrics.encode_time.clone());
-        let intake = Arc::new(Intake::new(&self.layout, partitions, memory, spills)?);
+        Intake::new(&self.layout, partitions, memory, spills)
+    }
+
+    /// Reads every partition of the input in a task of its own.
+    async fn read(&self, input: &Arc<dyn ExecutionPlan>) -> Result<(Vec<Reader>, Shelf)> {
+        use datafusion::physical_plan::ExecutionPlanProperties;
+        let partitions = input.output_partitioning().partition_count();
+        let intake = Arc::new(self.intake(partitions)?);
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
-                let input = self.input.execute(partition, Arc::clone(&self.context))?;
+                let input = input.execute(partition, Arc::clone(&self.context))?;
                 let reader = Reader::new(&self.layout, self.spec.seed).map_err(execution_error)?;
                 let (intake, metrics) = (Arc::clone(&intake), self.metrics.clone());
                 let to = move |chunks, bytes| intake.add(partition, chunks, bytes);
@@ -270,12 +296,13 @@ impl Release {
         Ok((readers, intake.into()))
     }
 
-    fn form_classes(
+    /// Forms and verifies the classes of a table, or of a part of one. Works on the current rayon pool.
+    pub(super) fn form_classes(
         &self,
         readers: Vec<Reader>,
         resolved: &Resolved,
         mut room: Room,
-        streams: usize,
+        (streams, part): (usize, Option<&Part>),
     ) -> Result<Prepared> {
         let rows = room.shelf.rows();
         self.metrics.input_rows.add(rows);
@@ -290,6 +317,9 @@ impl Release {
             spec: &self.spec,
             modelled: self.layout.modelled.len(),
             levels: resolved.levels.as_ref(),
+            populations: part.map_or(&[], |part| &part.populations),
+            is_whole: part.is_none(),
+            part: part.map(|part| part.number),
             metrics: &self.metrics,
             cancel: &self.cancel,
         };
@@ -297,8 +327,11 @@ impl Release {
         let coding = Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel)
             .map_err(execution_error)?;
         drop(readers);
+        if let Some(part) = part {
+            part.check(&coding).map_err(execution_error)?;
+        }
         let row_bytes = coding.row_bytes().map_err(execution_error)?;
-        let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads());
+        let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
         room.reserve_method(work)?;
         let mut table = room.fill_table(&self.layout, coding, rows)?;
         timer.done();
@@ -308,7 +341,7 @@ impl Release {
         let table = Arc::new(ReleaseTable::new(table, classes, cells));
         let shape = OutputShape {
             batch_rows: self.context.session_config().batch_size(),
-            threads: self.threads(),
+            threads: self.threads,
             streams,
             quasi_identifiers: self.layout.quasi_identifiers.len(),
         };
@@ -329,6 +362,45 @@ impl Release {
         }
         Ok(())
     }
+}
+
+impl Part {
+    /// Errors if a part has values that the whole table had not.
+    fn check(&self, coding: &Coding) -> crate::Result<()> {
+        let mut modelled = coding.modelled_codes().zip(&self.populations);
+        let same = coding.axes().map(|axis| axis.codes).eq(self.codes.iter().copied())
+            && modelled.all(|(codes, population)| {
+                population.as_ref().is_none_or(|of| of.len() == codes as usize)
+            });
+        if same { Ok(()) } else { Err(changed_input()) }
+    }
+}
+
+/// What the columns of an input are to a release.
+pub(super) fn layout(
+    spec: &Spec,
+    binding: &Binding,
+    schema: SchemaRef,
+    payload: Vec<usize>,
+) -> Layout {
+    let protected: &[usize] = if spec.has_models() { &binding.sensitive } else { &[] };
+    let linked = if binding.sliced { binding.sensitive.first() } else { None };
+    Layout {
+        schema,
+        quasi_identifiers: binding.quasi_identifiers.iter().chain(linked).copied().collect(),
+        modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
+        keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
+        kept: binding.keep.clone(),
+        payload,
+    }
+}
+
+/// Threads for one computation.
+pub(super) fn pool_of(threads: usize) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))
 }
 
 fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {

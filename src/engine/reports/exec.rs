@@ -54,6 +54,11 @@ impl ReportExec {
         let metrics = ExecutionPlanMetricsSet::new();
         Self { report, inputs, properties: Arc::new(properties), metrics }
     }
+
+    /// The checked request.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
 }
 
 impl DisplayAs for ReportExec {

@@ -73,6 +73,7 @@ use crate::measure::{RuleLimits, Targets};
 
 /// A checked request for a report.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum Report {
     /// How safe a release is.
     Privacy(PrivacySpec),
@@ -86,6 +87,7 @@ pub enum Report {
 
 /// `privacy_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct PrivacySpec {
     /// The published quasi-identifiers, or the class where they are published apart.
     pub(super) quasi_identifiers: Vec<String>,
@@ -103,6 +105,7 @@ pub struct PrivacySpec {
 
 /// `utility_report` of two tables, checked.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct TwoTableUtilitySpec {
     /// How the table of sensitive values is grouped.
     pub(super) classes: ClassesSpec,
@@ -112,6 +115,7 @@ pub struct TwoTableUtilitySpec {
 
 /// The graded sensitive column of a utility report.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct GradedSpec {
     /// How the published table is grouped by class and sensitive value.
     pub(super) classes: ClassesSpec,
@@ -121,6 +125,7 @@ pub struct GradedSpec {
 
 /// `utility_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct UtilitySpec {
     /// The quasi-identifiers of the original, with their hierarchies.
     pub(super) quasi_identifiers: Vec<QuasiIdentifier>,
@@ -138,6 +143,7 @@ pub struct UtilitySpec {
 
 /// A published quasi-identifier of a utility report.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct PublishedSpec {
     pub(super) form: PublishedForm,
     /// Its columns among the keys of the grouped input; bounds have two.

@@ -27,7 +27,7 @@ pub struct ReportNode {
 
 impl ReportNode {
     /// The node over inputs that [`super::plan`] has grouped.
-    pub(super) fn try_new(
+    pub(in crate::engine) fn try_new(
         report: Arc<Report>,
         inputs: Vec<LogicalPlan>,
         filters: Vec<Expr>,

@@ -67,6 +67,7 @@ use crate::model::{Cancel, Code, Row, RowTable, with_rows};
 
 /// Every combination of published values in these columns must occur at least k times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct Constraint {
     /// The columns, by their positions among the quasi-identifiers.
     pub columns: Vec<usize>,

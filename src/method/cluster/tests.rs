@@ -295,7 +295,7 @@ proptest! {
         table.requirement.models = vec![[
             Model::Distinct { column: 0, at_least: 3, unit: false },
             Model::Entropy { column: 0, l: 2.5 },
-            Model::Closeness { column: 0, t: 0.2 },
+            Model::Closeness { column: 0, t: 0.2, population: None },
             Model::Share { column: 0, alpha: 0.45 },
         ][which].clone()];
         table.block_rows = block;

@@ -60,6 +60,7 @@ pub enum Cut {
 
 /// Which quasi-identifier a group is cut on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum Split {
     /// The one whose cut leaves the least loss in the two halves.
     LeastLoss,

@@ -195,7 +195,7 @@ proptest! {
         let model = [
             Model::Distinct { column: 0, at_least: 3, unit: false },
             Model::Entropy { column: 0, l: 2.5 },
-            Model::Closeness { column: 0, t: 0.2 },
+            Model::Closeness { column: 0, t: 0.2, population: None },
             Model::Share { column: 0, alpha: 0.45 },
             graded([0.35, 0.5], AlphaScope::Value),
             graded([0.55, 0.75], AlphaScope::Level),

@@ -89,6 +89,7 @@ use crate::model::{
 
 /// What l means.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub enum Diversity {
     /// A sensitive value is named with a chance of at most 1/l.
     #[default]

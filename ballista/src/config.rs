@@ -1,0 +1,64 @@
+//! What scheduler, executor and client agree on.
+
+use std::sync::Arc;
+
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use ballista_core::utils::default_session_builder;
+use ballista_executor::executor_process::ExecutorProcessConfig;
+use ballista_scheduler::config::SchedulerConfig;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionConfig;
+use datafusion_anonymize::engine::{
+    AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
+};
+
+pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
+    Arc::new(AnonymizeLogicalCodec::new(Arc::new(BallistaLogicalExtensionCodec::default())))
+}
+
+pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
+    Arc::new(AnonymizePhysicalCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default())))
+}
+
+/// Ballista's settings, those of `anonymize`, and the codecs.
+pub fn session_config() -> SessionConfig {
+    let config = SessionConfig::new_with_ballista()
+        .with_information_schema(true)
+        .with_collect_statistics(false)
+        .with_ballista_logical_extension_codec(logical_codec())
+        .with_ballista_physical_extension_codec(physical_codec());
+    with_settings(config)
+}
+
+/// A session of the scheduler: it plans the operators of `anonymize`.
+///
+/// Plans are made once and not changed while they run, whatever a client asks for: Ballista's adaptive planner
+/// rewrites what is left of a plan after every stage, and the steps of a release belong together. Statistics of
+/// files are not read: they are values of rows, and plans are logged.
+pub fn session_state(config: SessionConfig) -> Result<SessionState> {
+    let config = config.with_ballista_adaptive_query_planner(false).with_collect_statistics(false);
+    Ok(with_cluster_planning(default_session_builder(config)?))
+}
+
+/// A scheduler that knows `anonymize`.
+pub fn scheduler_config() -> SchedulerConfig {
+    SchedulerConfig {
+        override_config_producer: Some(Arc::new(session_config)),
+        override_session_builder: Some(Arc::new(session_state)),
+        override_logical_codec: Some(logical_codec()),
+        override_physical_codec: Some(physical_codec()),
+        ..SchedulerConfig::default()
+    }
+}
+
+/// An executor that knows `anonymize`.
+pub fn executor_config() -> ExecutorProcessConfig {
+    ExecutorProcessConfig {
+        override_config_producer: Some(Arc::new(session_config)),
+        override_logical_codec: Some(logical_codec()),
+        override_physical_codec: Some(physical_codec()),
+        ..ExecutorProcessConfig::default()
+    }
+}

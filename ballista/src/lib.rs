@@ -1,0 +1,103 @@
+//! `anonymize()` on a cluster: [Apache Ballista](https://datafusion.apache.org/ballista/) with the functions, the
+//! planner and the codecs of [`datafusion_anonymize`].
+//!
+//! ```text
+//!  client                      anonymize-scheduler              anonymize-executor (as many as there are)
+//!  SQL ─► logical plan ──────► operators, cut into stages ────► tasks: one partition of one stage each
+//!  rows ◄──────────────────────────────────────────────────────  shuffle files between stages
+//! ```
+//!
+//! - [`remote`] and [`standalone`] give a `SessionContext` whose queries run on the cluster. The client plans SQL
+//!   and nothing else; the scheduler makes operators of it.
+//! - [`scheduler_config`] and [`executor_config`] are what the programs `anonymize-scheduler` and
+//!   `anonymize-executor` start with, for hosts with programs of their own.
+//!
+//! A table is cut into cells ([`DEFAULT_CELLS`], `SET anonymize.cells = n`) that are anonymized apart from each
+//! other on different machines. The number of cells is part of a release, the number of machines is not.
+
+mod config;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ballista::prelude::SessionContextExt;
+use ballista_core::error::BallistaError;
+use ballista_core::serde::BallistaCodec;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_executor::new_standalone_executor_from_state;
+use ballista_scheduler::standalone::new_standalone_scheduler_with_builder;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::{AnonymizeConfig, register_sql};
+
+pub use config::{executor_config, scheduler_config, session_config, session_state};
+
+/// Cells of a release on a cluster, unless `SET anonymize.cells = n` says otherwise.
+pub const DEFAULT_CELLS: u32 = 8;
+
+/// A session whose queries run on the cluster of a scheduler, as in `df://localhost:50050`.
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let context = anonymize_ballista::remote("df://localhost:50050").await?;
+/// context
+///     .sql("CREATE EXTERNAL TABLE patients STORED AS PARQUET LOCATION '/shared/patients/'")
+///     .await?
+///     .collect()
+///     .await?;
+/// let release = context
+///     .sql("SELECT * FROM anonymize(patients, k => 10, quasi_identifiers => ['age', 'zip'],
+///             sensitive => ['disease'])")
+///     .await?;
+/// release.show().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn remote(url: &str) -> Result<SessionContext> {
+    let context = connect(url).await?;
+    register(&context)?;
+    Ok(context)
+}
+
+/// The same without the SQL functions, for hosts that change the context before they [`register`] them.
+pub async fn connect(url: &str) -> Result<SessionContext> {
+    SessionContext::remote_with_state(url, plain_state()?).await
+}
+
+/// A session with a scheduler and an executor of its own inside this process, for tests and trials.
+pub async fn standalone() -> Result<SessionContext> {
+    let failed = |error: BallistaError| DataFusionError::External(Box::new(error));
+    let codec = BallistaCodec::new(config::logical_codec(), config::physical_codec());
+    let builder = Arc::new(session_state);
+    let address = new_standalone_scheduler_with_builder(builder, Arc::new(session_config), codec)
+        .await
+        .map_err(failed)?;
+    let url = format!("http://localhost:{}", address.port());
+    let scheduler = loop {
+        match SchedulerGrpcClient::connect(url.clone()).await {
+            Ok(scheduler) => break scheduler,
+            // It has an address and does not listen yet.
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    let tasks = std::thread::available_parallelism().map_or(2, usize::from);
+    new_standalone_executor_from_state(scheduler, tasks, &plain_state()?).await.map_err(failed)?;
+    remote(&format!("df://localhost:{}", address.port())).await
+}
+
+fn plain_state() -> Result<SessionState> {
+    session_state(session_config())
+}
+
+/// Registers what a client needs beside Ballista: the SQL functions and settings. Its planner stays Ballista's,
+/// which sends plans to the scheduler.
+pub fn register(context: &SessionContext) -> Result<()> {
+    register_sql(context)?;
+    let state = context.state_ref();
+    let mut state = state.write();
+    let settings = AnonymizeConfig { cells: DEFAULT_CELLS, ..AnonymizeConfig::default() };
+    state.config_mut().options_mut().extensions.insert(settings);
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! Real processes on loopback: one scheduler, two executors, Parquet files in a directory that all of them see.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod shared;
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use datafusion::prelude::SessionContext;
+use shared::{CALL, call, census, directory, local, number, rows};
+
+/// Processes that end with the test, also when it panics.
+struct Cluster {
+    scheduler_port: u16,
+    scheduler: Child,
+    executors: Vec<Child>,
+    logs: PathBuf,
+    works: PathBuf,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.executors.iter_mut().chain([&mut self.scheduler]) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Ports that were free a moment ago, all different.
+fn ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    listeners.map(|listener| listener.local_addr().unwrap().port())
+}
+
+fn start(program: &str, log: &Path, arguments: &[String]) -> Child {
+    let log = File::create(log).unwrap();
+    Command::new(program)
+        .args(arguments)
+        .env("RUST_LOG", "debug,h2=info,hyper=info,tonic=info,tower=info")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+impl Cluster {
+    fn new(directory: &Path, executors: usize) -> Self {
+        let (logs, works) = (directory.join("logs"), directory.join("work"));
+        std::fs::create_dir_all(&logs).unwrap();
+        std::fs::create_dir_all(&works).unwrap();
+        let [scheduler_port] = ports();
+        let arguments = [
+            "--port",
+            &scheduler_port.to_string(),
+            "--executor-timeout",
+            "8",
+            "--clean-up-after",
+            "1",
+        ];
+        let scheduler = start(
+            env!("CARGO_BIN_EXE_anonymize-scheduler"),
+            &logs.join("scheduler.log"),
+            &arguments.map(str::to_owned),
+        );
+        let mut cluster = Self { scheduler_port, scheduler, executors: Vec::new(), logs, works };
+        for _ in 0..executors {
+            cluster.add_executor();
+        }
+        cluster
+    }
+
+    fn add_executor(&mut self) {
+        let [port, grpc_port] = ports::<2>().map(|port| port.to_string());
+        let scheduler_port = self.scheduler_port.to_string();
+        let work_dir = self.works.display().to_string();
+        let arguments = [
+            "--scheduler-port",
+            &scheduler_port,
+            "--port",
+            &port,
+            "--grpc-port",
+            &grpc_port,
+            "--tasks",
+            "2",
+            "--work-dir",
+            &work_dir,
+            "--heartbeat",
+            "1",
+        ];
+        let log = self.logs.join(format!("executor-{}.log", self.executors.len()));
+        let program = env!("CARGO_BIN_EXE_anonymize-executor");
+        self.executors.push(start(program, &log, &arguments.map(str::to_owned)));
+    }
+
+    /// A client, once as many executors have registered.
+    async fn client(&self, directory: &Path) -> SessionContext {
+        let registered = |logs: &Path| {
+            let heard =
+                |at: usize| std::fs::read_to_string(logs.join(format!("executor-{at}.log")));
+            let ready = |log: String| {
+                log.contains("registered with scheduler") || log.contains("Starting poll")
+            };
+            (0..self.executors.len()).all(|at| heard(at).is_ok_and(ready))
+        };
+        let start = Instant::now();
+        while !registered(&self.logs) && start.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let url = format!("df://localhost:{}", self.scheduler_port);
+        let context = anonymize_ballista::remote(&url).await.unwrap();
+        // What the scheduler does not know yet it refuses; what it knows it answers.
+        loop {
+            match rows(&context, "SELECT count(*) FROM sample_census(rows => 10)").await {
+                Ok(_) => break,
+                Err(error) if start.elapsed() > Duration::from_secs(60) => panic!("{error}"),
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+        census(&context, directory).await;
+        context
+    }
+
+    fn logs(&self) -> String {
+        let files = std::fs::read_dir(&self.logs).unwrap();
+        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect()
+    }
+
+    /// Files below the executors' working directories.
+    fn shuffle_files(&self) -> Vec<PathBuf> {
+        fn below(path: &Path, files: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+                match entry.path() {
+                    path if path.is_dir() => below(&path, files),
+                    path => files.push(path),
+                }
+            }
+        }
+        let mut files = Vec::new();
+        below(&self.works, &mut files);
+        files
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_and_two_executors_make_the_same_release_and_it_is_valid() {
+    let directory = directory(3000);
+    let local = local(directory.path()).await;
+    let sql = format!("SELECT * FROM {CALL}");
+    let expected = rows(&local, &sql).await.unwrap();
+    let mut cluster = Cluster::new(directory.path(), 1);
+    let client = cluster.client(directory.path()).await;
+    assert_eq!(rows(&client, &sql).await.unwrap(), expected, "one executor");
+    cluster.add_executor();
+    let client = cluster.client(directory.path()).await;
+    assert_eq!(rows(&client, &sql).await.unwrap(), expected, "two executors");
+
+    let target = directory.path().join("release.parquet");
+    let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}' STORED AS PARQUET", target.display());
+    rows(&client, &copy).await.unwrap();
+    let report = format!(
+        "SELECT count(*) FROM privacy_report((SELECT age, sex, education, zip, occupation FROM '{}'), \
+         quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], k => 5) WHERE NOT holds",
+        target.display()
+    );
+    let reader = local.enable_url_table();
+    assert_eq!(number(&reader, &report).await, 0);
+    assert_eq!(
+        number(&reader, &format!("SELECT count(*) FROM '{}'", target.display())).await,
+        3000
+    );
+
+    // Raw rows stay in shuffle files while a query runs, and go with it.
+    let start = Instant::now();
+    while !cluster.shuffle_files().is_empty() && start.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(cluster.shuffle_files(), Vec::<PathBuf>::new());
+}
+
+/// The trial of the documentation, on ports and in a directory of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_documentation_start_a_cluster() {
+    let directory = directory(1000);
+    let page = include_str!("../../docs/cluster.md");
+    let trial = page.split("On one machine, for a trial:").nth(1).unwrap();
+    let commands = trial.split("```").nth(1).unwrap().lines().skip(1);
+    let mut commands: Vec<String> = commands.map(str::to_owned).collect();
+    let given = ["50050", "50051", "50052", "50061", "50062"];
+    let free = ports::<5>().map(|port| port.to_string());
+    for command in &mut commands {
+        for (given, free) in given.iter().zip(&free) {
+            *command = command.replace(given, free);
+        }
+        *command = command.replace("/tmp", &directory.path().display().to_string());
+    }
+    let executors = commands.split_off(1);
+    for command in executors.iter().filter(|command| !command.contains(&free[0])) {
+        // The scheduler's port is the usual one in the documentation.
+        assert!(command.starts_with("target/release/anonymize-executor --port "), "{command}");
+    }
+    let logs = directory.path().join("logs");
+    std::fs::create_dir_all(&logs).unwrap();
+    let run = |command: &str, log: &str, more: &[String]| {
+        let mut words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+        let program = match words.remove(0).as_str() {
+            "target/release/anonymize-scheduler" => env!("CARGO_BIN_EXE_anonymize-scheduler"),
+            "target/release/anonymize-executor" => env!("CARGO_BIN_EXE_anonymize-executor"),
+            other => panic!("{other} is no program of ours"),
+        };
+        words.extend_from_slice(more);
+        start(program, &logs.join(log), &words)
+    };
+    let mut cluster = Cluster {
+        scheduler_port: free[0].parse().unwrap(),
+        scheduler: run(&commands[0], "scheduler.log", &[]),
+        executors: Vec::new(),
+        logs: logs.clone(),
+        works: directory.path().to_owned(),
+    };
+    for (at, command) in executors.iter().enumerate() {
+        let more = ["--scheduler-port".to_owned(), free[0].clone()];
+        cluster.executors.push(run(command, &format!("executor-{at}.log"), &more));
+    }
+    assert_eq!(cluster.executors.len(), 2);
+    let client = cluster.client(directory.path()).await;
+    assert_eq!(number(&client, &format!("SELECT count(*) FROM {CALL}")).await, 1000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_hold_neither_values_nor_the_seed() {
+    let directory = directory(2000);
+    let cluster = Cluster::new(directory.path(), 2);
+    let client = cluster.client(directory.path()).await;
+    rows(&client, &format!("SELECT * FROM {CALL}")).await.unwrap();
+    let failing = call("k_member", ", suppression_limit => 0.001");
+    assert!(rows(&client, &format!("SELECT * FROM {failing}")).await.is_err());
+    let logs = cluster.logs();
+    assert!(
+        logs.contains("AnonymizeExec") || logs.contains("CellReleaseExec"),
+        "nothing was logged"
+    );
+    let local = local(directory.path()).await;
+    let values = "SELECT DISTINCT value FROM (SELECT occupation AS value FROM census UNION SELECT education FROM \
+                  census UNION (SELECT zip FROM census LIMIT 200)) WHERE value IS NOT NULL";
+    for value in rows(&local, values).await.unwrap() {
+        // Short numbers occur anywhere; zip codes only by themselves.
+        let shown =
+            logs.contains(&format!("\"{value}\"")) || value.len() > 6 && logs.contains(&value);
+        assert!(!shown, "a log shows the value {value}");
+    }
+    assert!(!logs.contains("unspeakable"), "a log shows the seed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_executor_that_dies_leaves_no_wrong_or_partial_release() {
+    let directory = directory(60_000);
+    let mut cluster = Cluster::new(directory.path(), 2);
+    let client = cluster.client(directory.path()).await;
+    let target = directory.path().join("release/");
+    let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}' STORED AS PARQUET", target.display());
+    let query = tokio::spawn(async move { rows(&client, &copy).await });
+    // As soon as the query has written something, one of its executors goes.
+    let start = Instant::now();
+    while cluster.shuffle_files().is_empty() && start.elapsed() < Duration::from_secs(30) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(!query.is_finished(), "the query was faster than its test");
+    cluster.executors[0].kill().unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(180), query).await;
+    let outcome = outcome.expect("the query neither ended nor failed").unwrap();
+    let local = local(directory.path()).await;
+    let reader = local.clone().enable_url_table();
+    let published = rows(&reader, &format!("SELECT * FROM '{}'", target.display())).await;
+    match outcome {
+        Ok(_) => {
+            println!("the query finished without its executor");
+            let expected = rows(&local, &format!("SELECT * FROM {CALL}")).await;
+            let (mut published, mut expected) = (published.unwrap(), expected.unwrap());
+            published.sort();
+            expected.sort();
+            assert_eq!(published, expected);
+        }
+        Err(error) => {
+            println!("the query failed: {error}");
+            assert!(published.is_err() || published.unwrap().is_empty(), "a part was left");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A shared directory of Parquet files, and the same questions to a cluster and to one machine.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::path::Path;
+
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::error::Result;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use tempfile::TempDir;
+
+/// Methods that work in cells, with the options they need.
+pub const METHODS: [(&str, &str); 9] = [
+    ("rounded", ", l => 2, t => 0.6"),
+    ("mondrian", ""),
+    ("mondrian_relaxed", ", privacy_unit => 'person_id'"),
+    ("layered", ""),
+    ("kaim", ""),
+    ("k_member", ", suppression_limit => 0.5"),
+    ("bottom_up", ""),
+    ("slicing", ", l => 2, suppression_limit => 0.2"),
+    ("asg_ls", ", l => 2, suppression_limit => 0.2"),
+];
+
+pub const CALL: &str = "anonymize((SELECT age, sex, education, zip, occupation FROM census), k => 5, \
+                        quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], \
+                        class_id => true, seed => 'unspeakable')";
+
+pub fn call(method: &str, more: &str) -> String {
+    let unit = if more.contains("privacy_unit") { ", person_id" } else { "" };
+    CALL.replace("occupation FROM", &format!("occupation{unit} FROM"))
+        .replace("seed =>", &format!("method => '{method}'{more}, seed =>"))
+}
+
+/// A directory in which `census/` has four files with so many rows together.
+pub fn directory(rows: usize) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_owned();
+    let write = async move {
+        let context = SessionContext::new();
+        datafusion_anonymize::register_all(&context).unwrap();
+        for part in 0..4 {
+            let sql = format!(
+                "COPY (SELECT * FROM sample_census(rows => {}, seed => {part}, missing => 0.01)) TO \
+                 '{}/census/{part}.parquet' STORED AS PARQUET",
+                rows / 4,
+                path.display()
+            );
+            context.sql(&sql).await.unwrap().collect().await.unwrap();
+        }
+    };
+    std::thread::spawn(|| tokio::runtime::Runtime::new().unwrap().block_on(write)).join().unwrap();
+    directory
+}
+
+pub async fn census(context: &SessionContext, directory: &Path) {
+    let sql = format!(
+        "CREATE EXTERNAL TABLE census STORED AS PARQUET LOCATION '{}/census/'",
+        directory.display()
+    );
+    context.sql(&sql).await.unwrap().collect().await.unwrap();
+}
+
+/// One machine with as many cells as a cluster has.
+pub async fn local(directory: &Path) -> SessionContext {
+    let config = SessionConfig::new()
+        .with_target_partitions(2)
+        .set_bool("datafusion.execution.parquet.schema_force_view_types", false);
+    let context = SessionContext::new_with_config(config);
+    datafusion_anonymize::register_all(&context).unwrap();
+    let cells = anonymize_ballista::DEFAULT_CELLS;
+    rows(&context, &format!("SET anonymize.cells = {cells}")).await.unwrap();
+    census(&context, directory).await;
+    context
+}
+
+/// The rows of a query, every one written out.
+pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    let batches = context.sql(sql).await?.collect().await?;
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let columns = batch.columns().iter();
+        let columns: Vec<_> =
+            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let cells: Vec<String> =
+                columns.iter().map(|column| column.value(row).to_string()).collect();
+            rows.push(cells.join(" | "));
+        }
+    }
+    Ok(rows)
+}
+
+pub async fn number(context: &SessionContext, sql: &str) -> i64 {
+    let rows = rows(context, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    rows[0].parse().unwrap()
+}

@@ -1,0 +1,127 @@
+//! Queries on a scheduler and an executor inside this process: plans go through the codecs, stages through
+//! shuffle files.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod shared;
+
+use datafusion::prelude::SessionContext;
+use shared::{CALL, METHODS, call, census, local, number, rows};
+
+async fn cluster(directory: &std::path::Path) -> SessionContext {
+    let context = anonymize_ballista::standalone().await.unwrap();
+    census(&context, directory).await;
+    context
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_is_that_of_one_machine() {
+    let directory = shared::directory(3000);
+    let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
+    for (method, more) in METHODS {
+        let sql = format!("SELECT * FROM {}", call(method, more));
+        let there = rows(&cluster, &sql).await.unwrap_or_else(|error| panic!("{method}: {error}"));
+        assert_eq!(there, rows(&local, &sql).await.unwrap(), "{method}");
+        assert!(there.len() > 1500, "{method}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn methods_that_do_not_work_in_cells_run_in_one_task() {
+    let directory = shared::directory(1000);
+    let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
+    for sql in [
+        "SELECT * FROM anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], method => \
+         'datafly', constraints => [{columns: ['age', 'sex'], k: 3}])",
+        "SELECT * FROM anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], method => \
+         'classfly', constraints => [{columns: ['age', 'sex'], k: 3}])",
+        "SELECT * FROM anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => ['age', \
+         'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, mix => true, publish => \
+         'quasi_identifiers', seed => 1)",
+        "SELECT * FROM anonymize((SELECT age, zip FROM census), k => 3, quasi_identifiers => ['age', 'zip'], \
+         method => 'top_down', hierarchies => {age: intervals(5, 20), zip: prefixes(2)}, seed => 1)",
+    ] {
+        assert_eq!(rows(&cluster, sql).await.unwrap(), rows(&local, sql).await.unwrap(), "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_hierarchies_and_samples_work_there() {
+    let directory = shared::directory(1000);
+    let cluster = cluster(directory.path()).await;
+    let with = CALL.replace(
+        "seed =>",
+        "hierarchies => {education: sample_hierarchy('education'), zip: prefixes(3), age: intervals(5, 10)}, seed =>",
+    );
+    let report = format!(
+        "SELECT count(*) FROM privacy_report((SELECT age, sex, education, zip, occupation FROM {with}), \
+         quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], k => 5) WHERE NOT holds"
+    );
+    assert_eq!(number(&cluster, &report).await, 0);
+    let utility = format!(
+        "SELECT count(*) FROM utility_report(census, (SELECT age, sex, education, zip, occupation FROM {with}), \
+         quasi_identifiers => ['age', 'sex', 'education', 'zip'], hierarchies => {{education: \
+         sample_hierarchy('education'), zip: prefixes(3), age: intervals(5, 10)}}) WHERE measure = 'ncp' AND value < 0.9"
+    );
+    assert!(number(&cluster, &utility).await > 0);
+    assert_eq!(number(&cluster, "SELECT count(*) FROM sample_census(rows => 1234)").await, 1234);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_are_written_whole_or_not_at_all() {
+    let directory = shared::directory(1000);
+    let cluster = cluster(directory.path()).await;
+    let target = directory.path().join("release/");
+    let copy = |call: &str| {
+        format!("COPY (SELECT * FROM {call}) TO '{}' STORED AS PARQUET", target.display())
+    };
+    // Missing cells are more than nothing: the release fails in its last look at all cells together.
+    let failing = call("k_member", ", suppression_limit => 0.001");
+    let error = rows(&cluster, &copy(&failing)).await.unwrap_err().to_string();
+    assert!(error.contains("suppression_limit = 0.001"), "{error}");
+    let left = std::fs::read_dir(&target).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "files were left");
+    rows(&cluster, &copy(CALL)).await.unwrap();
+    let local = local(directory.path()).await;
+    let published = format!("SELECT * FROM '{}'", target.display());
+    let mut published = rows(&local.clone().enable_url_table(), &published).await.unwrap();
+    let mut expected = rows(&local, &format!("SELECT * FROM {CALL}")).await.unwrap();
+    published.sort();
+    expected.sort();
+    assert_eq!(published, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_reach_the_scheduler() {
+    let directory = shared::directory(1000);
+    let cluster = cluster(directory.path()).await;
+    rows(&cluster, "SET anonymize.cells = 3").await.unwrap();
+    let made = format!("SELECT count(DISTINCT class_id / 4294967296) FROM {CALL}");
+    assert_eq!(number(&cluster, &made).await, 3);
+    rows(&cluster, "SET anonymize.cells = 0").await.unwrap();
+    assert_eq!(number(&cluster, &made).await, 1);
+    // In one piece and in one task: all rows, not those of the first partition.
+    assert_eq!(number(&cluster, &format!("SELECT count(*) FROM {CALL}")).await, 1000);
+    let error = rows(&cluster, "SET anonymize.cells = 'many'").await.unwrap_err().to_string();
+    assert!(error.contains("must be a whole number"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unions_of_releases_have_every_row_once_whatever_planner_is_asked_for() {
+    let directory = shared::directory(1000);
+    let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
+    let other = CALL.replace("k => 5", "k => 9");
+    let sql = format!("SELECT * FROM {CALL} UNION ALL SELECT * FROM {other}");
+    let mut expected = rows(&local, &sql).await.unwrap();
+    expected.sort();
+    assert_eq!(expected.len(), 2000);
+    for adaptive in [true, false] {
+        rows(&cluster, &format!("SET ballista.planner.adaptive.enabled = {adaptive}"))
+            .await
+            .unwrap();
+        let mut there = rows(&cluster, &sql).await.unwrap();
+        there.sort();
+        assert_eq!(there, expected, "adaptive = {adaptive}");
+        let single = format!("SELECT * FROM {CALL}");
+        assert_eq!(rows(&cluster, &single).await.unwrap(), rows(&local, &single).await.unwrap());
+    }
+}

@@ -1,0 +1,310 @@
+//! Every option of every method survives its way as bytes, and other bytes do not pass.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::logical_expr::{Extension, LogicalPlan};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_proto::bytes::{
+    logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec,
+    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+};
+use datafusion_proto::logical_plan::{DefaultLogicalExtensionCodec, LogicalExtensionCodec};
+use datafusion_proto::physical_plan::{
+    DefaultPhysicalExtensionCodec, DefaultPhysicalProtoConverter, PhysicalExtensionCodec,
+};
+
+use super::*;
+use crate::engine::register_all;
+
+const CENSUS: &str = "(SELECT age, sex, education, zip, birth_date, occupation, hours_per_week, person_id FROM \
+                      sample_census(rows => 500, seed => 9, missing => 0.02))";
+const ROLES: &str = "quasi_identifiers => ['age', 'sex', 'education', 'zip', 'birth_date'], sensitive => \
+                     ['occupation'], keep => ['hours_per_week']";
+
+/// Calls that together use every option, kind of hierarchy, setting and report.
+fn queries() -> Vec<String> {
+    let mut queries = Vec::new();
+    let mut call = |options: &str| {
+        queries.push(format!("SELECT * FROM anonymize({CENSUS}, {ROLES}, {options})"));
+    };
+    for method in ["rounded", "mondrian", "mondrian_relaxed", "layered"] {
+        for split in ["least_loss", "widest"] {
+            call(&format!(
+                "identifiers => ['person_id'], k => 7, method => '{method}', split => '{split}', seed => 'x'"
+            ));
+        }
+    }
+    for ranges in ["label", "bounds", "mean"] {
+        call(&format!(
+            "k => 3, privacy_unit => 'person_id', ranges => '{ranges}', class_id => true"
+        ));
+    }
+    let identifiers = "identifiers => ['person_id']";
+    for models in [
+        "l => 2",
+        "entropy_l => 1.5",
+        "t => 0.125",
+        "alpha => 0.7",
+        "l => 2, entropy_l => 1.25, t => 0.5, alpha => 0.9",
+        "alpha => [0.8, 0.9], sensitivity => (SELECT DISTINCT occupation, 1 + age % 2 FROM sample_census(rows => 3))",
+        "alpha => [0.8, 0.9], alpha_scope => 'level', sensitivity => {Sales: 1, 'Tech-support': 2}",
+    ] {
+        call(&format!("{identifiers}, k => 3, {models}"));
+    }
+    call(&format!(
+        "{identifiers}, k => 3, method => 'layered', suppress => true, suppression_limit => 0.25"
+    ));
+    call(&format!(
+        "{identifiers}, k => 3, hierarchies => {{age: intervals(5, 10), zip: prefixes(4, 2), birth_date: \
+         date_steps('month', 'quarter', 'year', 'decade', 'century'), education: \
+         sample_hierarchy(column => 'education'), sex: (SELECT 'Male', '*' UNION ALL SELECT 'Female', '*')}}"
+    ));
+    call(&format!("{identifiers}, k => 3, hierarchies => {{education: '/no/such/file.csv'}}"));
+    for method in ["kaim", "k_member", "bottom_up"] {
+        call(&format!(
+            "{identifiers}, k => 3, method => '{method}', weights => {{age: 2.5, zip: 0.5}}, block_rows => 64, \
+             suppression_limit => 0.5"
+        ));
+    }
+    for diversity in ["frequency", "distinct"] {
+        call(&format!(
+            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 3, rare_below => 0.125, diversity => \
+             '{diversity}', bucket_id => true"
+        ));
+        call(&format!(
+            "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, min_columns => 2, min_support => \
+             0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, diversity => '{diversity}', \
+             hierarchies => {{occupation: sample_hierarchy(column => 'occupation')}}"
+        ));
+    }
+    call(&format!(
+        "{identifiers}, k => 3, method => 'top_down', hierarchies => {{age: intervals(10), zip: prefixes(2), \
+         birth_date: date_steps('year'), sex: sample_hierarchy('sex'), education: sample_hierarchy('education')}}"
+    ));
+    queries.extend(more_queries());
+    queries
+}
+
+fn more_queries() -> Vec<String> {
+    let mut queries = Vec::new();
+    let two = "(SELECT age, sex, education FROM sample_census(rows => 300))";
+    for method in ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"] {
+        for suppress in ["cells", "rows"] {
+            queries.push(format!(
+                "SELECT * FROM anonymize({two}, quasi_identifiers => ['age', 'sex', 'education'], method => \
+                 '{method}', suppress => '{suppress}', suppression_limit => 0.5, constraints => [{{columns: ['age', \
+                 'sex'], k: 3}}, {{columns: ['education'], k: 2}}])"
+            ));
+        }
+    }
+    let apart = "(SELECT age, sex, occupation FROM sample_census(rows => 300))";
+    for publish in ["quasi_identifiers", "sensitive"] {
+        for mix in [true, false] {
+            queries.push(format!(
+                "SELECT * FROM anonymize({apart}, k => 3, quasi_identifiers => ['age', 'sex'], sensitive => \
+                 ['occupation'], method => 'alpha_k', alpha => 0.9, publish => '{publish}', mix => {mix})"
+            ));
+        }
+    }
+    let published = format!(
+        "(SELECT age, sex, occupation FROM anonymize({apart}, k => 3, quasi_identifiers => ['age', 'sex'], \
+         sensitive => ['occupation'], seed => 1))"
+    );
+    let of = "quasi_identifiers => ['age', 'sex']";
+    queries.extend([
+        format!(
+            "SELECT * FROM privacy_report({published}, {of}, sensitive => ['occupation'], k => 3, l => 2, \
+             entropy_l => 1.5, t => 0.5, alpha => 0.75)"
+        ),
+        format!(
+            "SELECT * FROM privacy_report({published}, {of}, sensitive => ['occupation'], alpha => [0.5, 0.75], \
+             sensitivity => {{Sales: 1}}, alpha_scope => 'level')"
+        ),
+        format!(
+            "SELECT * FROM privacy_report({published}, constraints => [{{columns: ['age'], k: 3}}, {{columns: \
+             ['age', 'sex'], k: 2}}])"
+        ),
+        format!(
+            "SELECT * FROM privacy_report((SELECT age, occupation, 1 AS bucket FROM {apart}), bucket => 'bucket', \
+             sensitive => ['occupation'], k => 3)"
+        ),
+        format!(
+            "SELECT * FROM utility_report({apart}, {published}, {of}, class => 'occupation', k => 3, hierarchies => \
+             {{age: intervals(5), sex: sample_hierarchy('sex')}}, min_support => 0.25, min_confidence => 0.5, \
+             max_columns => 2)"
+        ),
+        format!(
+            "SELECT * FROM utility_report({apart}, {published}, {of}, sensitive => ['occupation'], sensitivity => \
+             (SELECT DISTINCT occupation, 1 FROM sample_census(rows => 5000)))"
+        ),
+        format!("SELECT * FROM anonymize({apart}, k => 3, {of}, sensitive => ['occupation']) WHERE random() < 2"),
+        format!("SELECT sex FROM anonymize({apart}, k => 3, {of}, sensitive => ['occupation']) LIMIT 5"),
+        format!("SELECT * FROM {apart} ORDER BY age LIMIT 5"),
+    ]);
+    queries
+}
+
+fn context(cells: u32) -> Result<SessionContext> {
+    let config = SessionConfig::new().with_target_partitions(3);
+    let context = SessionContext::new_with_config(config);
+    register_all(&context)?;
+    let state = context.state_ref();
+    let mut state = state.write();
+    let settings = crate::engine::AnonymizeConfig { cells, ..Default::default() };
+    state.config_mut().options_mut().extensions.insert(settings);
+    drop(state);
+    Ok(context)
+}
+
+fn logical() -> AnonymizeLogicalCodec {
+    AnonymizeLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}))
+}
+
+fn physical() -> AnonymizePhysicalCodec {
+    AnonymizePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}))
+}
+
+/// The contents of every node of ours in a logical plan.
+fn contents(plan: &LogicalPlan) -> Result<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    datafusion::common::tree_node::TreeNode::apply(plan, |plan| {
+        if let LogicalPlan::Extension(node) = plan {
+            let mut buf = Vec::new();
+            logical().try_encode(node, &mut buf)?;
+            all.push(buf);
+        }
+        Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+    })?;
+    Ok(all)
+}
+
+/// The contents of every operator of ours in a plan.
+fn operators(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Vec<u8>>> {
+    let mut buf = Vec::new();
+    // DataFusion's own operators are none of the codec's business.
+    let own = physical().try_encode(Arc::clone(plan), &mut buf, &DefaultPhysicalProtoConverter {});
+    let mut all: Vec<Vec<u8>> = own.is_ok().then_some(buf).into_iter().collect();
+    for child in plan.children() {
+        all.extend(operators(child)?);
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn every_logical_plan_survives() -> Result<()> {
+    let context = context(0)?;
+    for sql in queries() {
+        let plan = context.state().create_logical_plan(&sql).await?;
+        let plan = context.state().optimize(&plan)?;
+        let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &logical())?;
+        let task = context.task_ctx();
+        let back = logical_plan_from_bytes_with_extension_codec(&bytes, &task, &logical())?;
+        assert_eq!(
+            plan.display_indent_schema().to_string(),
+            back.display_indent_schema().to_string()
+        );
+        // Every field of every request, not only what a plan shows.
+        assert_eq!(contents(&plan)?, contents(&back)?, "{sql}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_physical_plan_survives_in_one_piece_and_in_cells() -> Result<()> {
+    for cells in [0, 4] {
+        let context = context(cells)?;
+        for sql in queries() {
+            let plan = context.sql(&sql).await?.create_physical_plan().await?;
+            let codec = physical();
+            let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec)?;
+            let task = context.task_ctx();
+            let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &codec)?;
+            let shown = |plan: &dyn ExecutionPlan| displayable(plan).indent(true).to_string();
+            assert_eq!(shown(plan.as_ref()), shown(back.as_ref()), "{sql}");
+            // Every field of every request, not only what a plan shows.
+            assert_eq!(operators(&plan)?, operators(&back)?, "{sql}");
+            assert_eq!(plan.schema(), back.schema());
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_travelled_makes_the_same_release() -> Result<()> {
+    for cells in [0, 3] {
+        let context = context(cells)?;
+        let sql = format!(
+            "SELECT * FROM anonymize({CENSUS}, {ROLES}, identifiers => ['person_id'], k => 4, l => 2, t => 0.6, \
+             class_id => true, hierarchies => {{education: sample_hierarchy('education'), zip: prefixes(3)}}, \
+             seed => 'a secret')"
+        );
+        let plan = context.sql(&sql).await?.create_physical_plan().await?;
+        let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &physical())?;
+        let task = context.task_ctx();
+        let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &physical())?;
+        let here = datafusion::physical_plan::collect(plan, context.task_ctx()).await?;
+        let there = datafusion::physical_plan::collect(back, context.task_ctx()).await?;
+        assert_eq!(here, there);
+        assert_eq!(here.iter().map(|batch| batch.num_rows()).sum::<usize>(), 500);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
+    let context = context(0)?;
+    let task = context.task_ctx();
+    let sql = "SELECT * FROM anonymize((SELECT age FROM sample_census(rows => 9)), k => 3, quasi_identifiers => \
+               ['age'], seed => 314159265)";
+    let plan = context.state().create_logical_plan(sql).await?;
+    let node = contents(&plan)?.remove(0);
+    let read = |bytes: &[u8]| logical().try_decode(bytes, std::slice::from_ref(&plan), &task);
+    let message = |bytes: &[u8]| match read(bytes) {
+        Ok(Extension { .. }) => "accepted".to_owned(),
+        Err(error) => error.strip_backtrace(),
+    };
+    let with = |at: usize, value: u8| {
+        let mut bytes = node.clone();
+        bytes[at] = value;
+        bytes
+    };
+    assert!(message(&with(9, VERSION + 1)).contains("came in format 2"));
+    assert!(message(&with(10, 99)).contains("a node of kind 99"));
+    assert!(message(&node[..9]).contains("without its contents"));
+    assert!(message(&node[..node.len() - 3]).contains("cannot be read"));
+    let mut longer = node.clone();
+    longer.push(0);
+    assert!(message(&longer).contains("cannot be read"));
+    // What is not ours goes to the codec behind.
+    assert!(message(b"something else").contains("LogicalExtensionCodec is not provided"));
+    let converter = DefaultPhysicalProtoConverter {};
+    let foreign = physical().try_decode(b"something else", &[], &task, &converter);
+    assert!(foreign.is_err_and(|error| error.to_string().contains("is not provided")));
+    let newer = physical().try_decode(&with(9, 7), &[], &task, &converter);
+    assert!(newer.is_err_and(|error| error.to_string().contains("came in format 7")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_string_of_a_plan_shows_the_seed() -> Result<()> {
+    for cells in [0, 4] {
+        let context = context(cells)?;
+        let sql = format!(
+            "SELECT * FROM anonymize({CENSUS}, {ROLES}, identifiers => ['person_id'], k => 4, seed => 314159265)"
+        );
+        let frame = context.sql(&sql).await?;
+        let plan = frame.clone().create_physical_plan().await?;
+        let shown = [
+            format!("{:?}", frame.logical_plan()),
+            frame.logical_plan().display_graphviz().to_string(),
+            format!("{plan:?}"),
+            displayable(plan.as_ref()).indent(true).to_string(),
+            displayable(plan.as_ref()).graphviz().to_string(),
+            displayable(plan.as_ref()).tree_render().to_string(),
+        ];
+        assert!(shown.iter().all(|text| !text.contains("314159265")));
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! All parts of a release together.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{BaselineMetrics, MetricBuilder, RecordOutput};
+use futures::{StreamExt, stream};
+
+use super::summary::Summary;
+use super::{CellExec, CellStep, as_stream};
+use crate::engine::exec::form::check_suppressed_rows;
+use crate::engine::exec::metrics::share;
+
+/// Where reading has come to.
+struct Gathering {
+    input: SendableRecordBatchStream,
+    exec: CellExec,
+    baseline: BaselineMetrics,
+    schema: SchemaRef,
+    /// Of all partitions together; `None` when all of them were heard.
+    summary: Option<Summary>,
+    last_class: u64,
+    wanted: usize,
+}
+
+pub(super) fn run(
+    exec: CellExec,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    assert_eq_or_internal_err!(partition, 0, "CellGatherExec has one partition");
+    let CellStep::Gather { schema, fetch } = exec.step.clone() else {
+        return internal_err!("a step of a release in cells is another one");
+    };
+    let gathering = Gathering {
+        input: exec.children[0].execute(0, context)?,
+        baseline: BaselineMetrics::new(&exec.metrics, 0),
+        exec,
+        schema: Arc::clone(&schema),
+        summary: Some(Summary::default()),
+        last_class: 0,
+        wanted: fetch.unwrap_or(usize::MAX),
+    };
+    let batches = stream::try_unfold(gathering, |mut gathering| async move {
+        Ok(gathering.next().await?.map(|batch| (batch, gathering)))
+    });
+    Ok(as_stream(schema, batches))
+}
+
+impl Gathering {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.wanted > 0 {
+            let Some(batch) = self.input.next().await.transpose()? else {
+                self.close_summary()?;
+                return Ok(None);
+            };
+            if let Some(batch) = self.take_in(&batch)? {
+                self.wanted -= batch.num_rows();
+                return Ok(Some(batch.record_output(&self.baseline)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Summaries come first; rows are handed on when all of them are there and sound.
+    fn take_in(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
+        let published = self.schema.fields().len();
+        let classes = batch.column(published).as_primitive::<UInt64Type>();
+        let first = classes.values().partition_point(|class| *class == 0);
+        let summaries: &LargeBinaryArray = batch.column(published + 1).as_binary();
+        for row in 0..first {
+            let Some(all) = &mut self.summary else {
+                return internal_err!("a part of the release came behind the others");
+            };
+            all.add(&Summary::of_bytes(summaries.value(row))?)?;
+        }
+        let rows = &classes.values()[first..];
+        let Some(last) = rows.last() else { return Ok(None) };
+        self.close_summary()?;
+        if !rows.is_sorted() || rows[0] < self.last_class {
+            return internal_err!("the classes of a release came out of order");
+        }
+        self.last_class = *last;
+        let rows = rows.len().min(self.wanted);
+        let columns = batch.slice(first, rows).columns()[..published].to_vec();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(&self.schema);
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+
+    /// Looks at all partitions together, once.
+    fn close_summary(&mut self) -> Result<()> {
+        let Some(all) = self.summary.take() else { return Ok(()) };
+        all.check_complete()?;
+        check_suppressed_rows(&self.exec.spec, all.rows, all.suppressed)?;
+        let set = &self.exec.metrics;
+        let gauge = |name: &'static str, value: u64| {
+            MetricBuilder::new(set).gauge(name, 0).set(value as usize);
+        };
+        gauge("cells", all.cells);
+        gauge("suppressed_rows", all.suppressed);
+        gauge("classes", all.classes);
+        gauge("largest_class", all.largest_class);
+        share(set, "loss").set(all.lost / all.rows.max(1) as f64);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! From one operator to the steps of a release in cells.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+
+use super::{CELL_KEY, CellColumns, CellExec, CellStep, class_order};
+use crate::engine::config::AnonymizeConfig;
+use crate::engine::exec::{AnonymizeExec, pipeline};
+
+type Plan = Arc<dyn ExecutionPlan>;
+
+/// Makes releases in cells where `anonymize.cells` asks for it and the method allows it. It must be the last
+/// rule: nothing may come between the steps.
+#[derive(Debug, Default)]
+pub struct PlanCells;
+
+impl PhysicalOptimizerRule for PlanCells {
+    fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
+        let cells = AnonymizeConfig::of(config).cells;
+        if cells < 2 {
+            return Ok(plan);
+        }
+        let in_cells = |plan: Plan| {
+            let Some(release) = plan.downcast_ref::<AnonymizeExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            let plan: Plan = match release.spec.method.approach().works_in_cells() {
+                true => steps(release, cells, config)?,
+                false => Arc::new(release.in_one_task()),
+            };
+            Ok(Transformed::yes(plan))
+        };
+        plan.transform_up(in_cells).data()
+    }
+
+    fn name(&self) -> &str {
+        "PlanCells"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The steps of a release over its input, which is read three times.
+fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<Plan> {
+    let new = |step: CellStep, children: Vec<Plan>| -> Result<Plan> {
+        Ok(Arc::new(CellExec::try_new(Arc::clone(&release.spec), cells, step, children)?))
+    };
+    let layout =
+        pipeline::layout(&release.spec, &release.binding, release.input.schema(), Vec::new());
+    let of_input = CellColumns {
+        quasi_identifiers: layout.quasi_identifiers.clone(),
+        modelled: layout.modelled.clone(),
+    };
+    let target = config.execution.target_partitions.max(1);
+    let partitions = target.min(cells as usize);
+    let hierarchies = || release.hierarchies.iter().map(|of| reset_plan_states(Arc::clone(of)));
+
+    let (input, columns) = narrow(release, &layout.quasi_identifiers, &[], config)?;
+    let sketch = new(CellStep::Sketch(columns), vec![input])?;
+
+    let (input, columns) = narrow(release, &layout.quasi_identifiers, &layout.modelled, config)?;
+    let mut children = vec![in_one(sketch), input];
+    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
+    let count = new(CellStep::Count(columns), children)?;
+
+    let input = reset_plan_states(Arc::clone(&release.input))?;
+    let assign = CellStep::Assign { columns: of_input, partitions };
+    let assign = new(assign, vec![in_one(count), input])?;
+
+    let key = Arc::new(Column::new_with_schema(CELL_KEY, &assign.schema())?);
+    let exchange: Plan =
+        Arc::new(RepartitionExec::try_new(assign, Partitioning::Hash(vec![key], partitions))?);
+    let mut children = vec![exchange];
+    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
+    let step = CellStep::Release {
+        binding: release.binding.clone(),
+        input_schema: release.input.schema(),
+        schema: release.schema(),
+        projection: release.projection.clone(),
+        order_by: release.order_by.clone(),
+    };
+    let classes = new(step, children)?;
+
+    let order = class_order(&classes.schema())?;
+    let merged: Plan = Arc::new(SortPreservingMergeExec::new(order, classes));
+    new(CellStep::Gather { schema: release.schema(), fetch: release.fetch }, vec![merged])
+}
+
+/// All partitions of a step's notes as one. Always an operator of its own: on a cluster it is where one
+/// stage ends and the next begins.
+fn in_one(notes: Plan) -> Plan {
+    Arc::new(CoalescePartitionsExec::new(notes))
+}
+
+/// The input with the columns that a step needs, and where they are then. The plan shares no state with the
+/// original.
+fn narrow(
+    release: &AnonymizeExec,
+    quasi_identifiers: &[usize],
+    modelled: &[usize],
+    config: &ConfigOptions,
+) -> Result<(Plan, CellColumns)> {
+    let mut needed: Vec<usize> = quasi_identifiers.iter().chain(modelled).copied().collect();
+    needed.sort_unstable();
+    needed.dedup();
+    let schema = release.input.schema();
+    let column = |at: &usize| ProjectionExpr {
+        expr: Arc::new(Column::new(schema.field(*at).name(), *at)),
+        alias: schema.field(*at).name().clone(),
+    };
+    let input = reset_plan_states(Arc::clone(&release.input))?;
+    let partitions = input.output_partitioning().partition_count();
+    let projection =
+        ProjectionExec::try_new(needed.iter().map(column).collect::<Vec<ProjectionExpr>>(), input)?;
+    let narrow = ProjectionPushdown::new().optimize(Arc::new(projection), config)?;
+    let places = |columns: &[usize]| {
+        columns.iter().filter_map(|column| needed.binary_search(column).ok()).collect()
+    };
+    let columns =
+        CellColumns { quasi_identifiers: places(quasi_identifiers), modelled: places(modelled) };
+    debug_assert_eq!(narrow.output_partitioning().partition_count(), partitions);
+    Ok((narrow, columns))
+}

@@ -1,0 +1,314 @@
+//! The method, cell by cell.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, UInt32Array, UInt64Array,
+    new_null_array,
+};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::summary::Summary;
+use super::{CellExec, CellStep, as_stream, at_work, next_batch};
+use crate::columnar::{
+    CellHeader, Layout, OutputColumn, Reader, ReleaseForm, changed_input, of_bytes, pages_of_batch,
+};
+use crate::engine::exec::emit::Prepared;
+use crate::engine::exec::intake::{Intake, Shelf};
+use crate::engine::exec::metrics::ReleaseMetrics;
+use crate::engine::exec::pipeline::{
+    self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
+};
+use crate::engine::execution_error;
+use crate::model::Cancel;
+
+/// Classes of the cell behind this one start here; a cell has fewer rows.
+const CELL_CLASSES: u64 = 1 << 32;
+
+pub(super) fn run(
+    exec: CellExec,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let schema = exec.schema();
+    let (release, form, shown) = prepare(&exec, Arc::clone(&context))?;
+    let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
+    let out = Arc::clone(&schema);
+    let batches = async move {
+        let resolved = exec.resolved(&context).await?;
+        let input = exec.children[0].execute(partition, Arc::clone(&context))?;
+        let read = Cells::read(&release, input).await?;
+        let handle = tokio::runtime::Handle::current();
+        let (release, prepared, summary) = at_work(move || {
+            let pool = pool_of(release.threads)?;
+            let (prepared, summary) =
+                pool.install(|| read.form_classes(&release, &resolved, &handle))?;
+            Ok((release, prepared, summary))
+        })
+        .await?;
+        let first = summary_row(&out, summary);
+        let parts = stream::iter(prepared.into_iter().map(Ok::<_, DataFusionError>));
+        let rows = parts.map_ok(move |(cell, prepared)| {
+            let (out, shown) = (Arc::clone(&out), shown.clone());
+            let batches = release.emission().stream(&prepared, form.clone());
+            // The release and its memory live as long as rows of the cell leave.
+            let batches = stream::once(async move { batches }).try_flatten();
+            batches.map(move |batch| {
+                let _alive = &prepared;
+                in_table(&batch?, cell, &out, &shown)
+            })
+        });
+        Ok::<_, DataFusionError>(stream::once(async { first }).chain(rows.try_flatten()))
+    };
+    let batches = stream::once(batches).try_flatten();
+    Ok(as_stream(schema, guarded(batches, guard)))
+}
+
+/// Which published columns are numbers of classes, and whether the last column is one only to order by.
+#[derive(Debug, Clone)]
+struct Shown {
+    class_ids: Vec<usize>,
+}
+
+/// What an execution needs, apart from its rows.
+fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, ReleaseForm, Shown)> {
+    let CellStep::Release { binding, input_schema, schema, projection, order_by } = &exec.step
+    else {
+        return internal_err!("a step of a release in cells is another one");
+    };
+    let columns = binding.output(exec.spec.class_id);
+    let columns: Vec<OutputColumn> = match projection {
+        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
+        None => columns,
+    };
+    let mut payload = Vec::new();
+    let mut form = pipeline::form(&exec.spec, binding, &columns, &mut payload);
+    let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
+    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
+    let is_class = |(at, column): (usize, &OutputColumn)| {
+        matches!(column, OutputColumn::ClassId).then_some(at)
+    };
+    let shown = Shown { class_ids: form.columns.iter().enumerate().filter_map(is_class).collect() };
+    // Rows leave in the order of their classes, whether or not these are published.
+    form.columns.push(OutputColumn::ClassId);
+    let class = Field::new(super::CLASS, DataType::UInt64, false);
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone());
+    form.schema = Arc::new(Schema::new(fields.chain([class]).collect::<Vec<Field>>()));
+    let layout = pipeline::layout(&exec.spec, binding, Arc::clone(input_schema), payload);
+    let partitions = exec.properties.output_partitioning().partition_count().max(1);
+    let release = Release {
+        spec: Arc::clone(&exec.spec),
+        layout: Arc::new(layout),
+        fetch: None,
+        metrics: ReleaseMetrics::new(&exec.metrics),
+        // Partitions work side by side.
+        threads: (context.session_config().target_partitions() / partitions).max(1),
+        context,
+        cancel: Cancel::default(),
+    };
+    Ok((release, form, shown))
+}
+
+/// The cells of one partition, as they were read.
+#[derive(Default)]
+struct Cells {
+    by_number: BTreeMap<u32, CellRows>,
+    /// As they came: every partition of the step before says what it knows of a cell.
+    headers: BTreeMap<u32, (Vec<u8>, CellHeader)>,
+}
+
+struct CellRows {
+    reader: Reader,
+    intake: Intake,
+    rows: u64,
+}
+
+impl CellRows {
+    fn new(release: &Release) -> Result<Self> {
+        let reader = Reader::new(&release.layout, release.spec.seed).map_err(execution_error)?;
+        Ok(Self { reader, intake: release.intake(1)?, rows: 0 })
+    }
+}
+
+impl Cells {
+    async fn read(release: &Release, mut input: SendableRecordBatchStream) -> Result<Self> {
+        let mut cells = Self::default();
+        loop {
+            let waiting = release.metrics.read_time.timer();
+            let batch = next_batch(&mut input).await?;
+            waiting.done();
+            let Some(batch) = batch else { break };
+            cells.push(release, &batch)?;
+        }
+        for cell in cells.by_number.values_mut() {
+            let chunks = cell.reader.finish().map_err(execution_error)?;
+            cell.intake.add(0, chunks, cell.reader.memory())?;
+        }
+        Ok(cells)
+    }
+
+    /// Takes in a batch of rows and headers of several cells.
+    fn push(&mut self, release: &Release, batch: &RecordBatch) -> Result<()> {
+        let columns = batch.num_columns() - 3;
+        let numbers = batch.column(columns).as_primitive::<UInt32Type>();
+        let headers: &LargeBinaryArray = batch.column(columns + 2).as_binary();
+        let mut rows_of: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (row, number) in numbers.values().iter().enumerate() {
+            if headers.is_valid(row) {
+                self.add_header(&release.layout, *number, headers.value(row))?;
+            } else {
+                rows_of.entry(*number).or_default().push(row as u32);
+            }
+        }
+        let input: Vec<usize> = (0..columns).collect();
+        for (number, rows) in rows_of {
+            let part = match rows.len() == batch.num_rows() {
+                true => batch.clone(),
+                false => take_record_batch(batch, &UInt32Array::from(rows))?,
+            };
+            let part = part.project(&input)?;
+            let schema = Arc::clone(&release.layout.schema);
+            let part = RecordBatch::try_new(schema, part.columns().to_vec())?;
+            self.add_rows(release, number, part)?;
+        }
+        Ok(())
+    }
+
+    fn add_header(&mut self, layout: &Layout, number: u32, bytes: &[u8]) -> Result<()> {
+        if let Some((known, _)) = self.headers.get(&number) {
+            return match known == bytes {
+                true => Ok(()),
+                false => internal_err!("a cell has two different headers"),
+            };
+        }
+        let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
+        let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
+        let header = pages.and_then(|pages| CellHeader::of_pages(&pages, columns, modelled));
+        self.headers.insert(number, (bytes.to_vec(), header.map_err(execution_error)?));
+        Ok(())
+    }
+
+    fn add_rows(&mut self, release: &Release, number: u32, rows: RecordBatch) -> Result<()> {
+        let cell = match self.by_number.entry(number) {
+            Entry::Occupied(cell) => cell.into_mut(),
+            Entry::Vacant(place) => place.insert(CellRows::new(release)?),
+        };
+        cell.rows += rows.num_rows() as u64;
+        let timer = release.metrics.encode_time.timer();
+        let chunks = cell.reader.push(rows).map_err(execution_error)?;
+        timer.done();
+        let Err(refused) = cell.intake.add(0, chunks, cell.reader.memory()) else {
+            return Ok(());
+        };
+        // A cell that needs little must not fail because others hold much.
+        let mut made_room = false;
+        for (other, cell) in &self.by_number {
+            made_room |= *other != number && cell.intake.make_room()?;
+        }
+        match self.by_number.get(&number) {
+            Some(cell) if made_room => cell.intake.reserve_again(),
+            _ => Err(refused),
+        }
+    }
+
+    /// Forms and verifies the classes of every cell, in the order of the cells.
+    fn form_classes(
+        mut self,
+        release: &Release,
+        resolved: &Resolved,
+        handle: &tokio::runtime::Handle,
+    ) -> Result<(Vec<(u32, Prepared)>, Summary)> {
+        let (mut prepared, mut summary) = (Vec::new(), Summary::default());
+        for (number, (_, header)) in std::mem::take(&mut self.headers) {
+            let cell = match self.by_number.remove(&number) {
+                Some(cell) => cell,
+                None => CellRows::new(release)?,
+            };
+            if cell.rows != header.rows {
+                return Err(execution_error(changed_input()));
+            }
+            let (rows, table) = (header.rows, (header.table_rows, header.cells));
+            let part = Part {
+                number,
+                codes: header.values.iter().map(|values| values.len() as u32).collect(),
+                populations: populations(&header),
+            };
+            let known = header
+                .values
+                .into_iter()
+                .map(Some)
+                .chain(header.populations.into_iter().map(|of| of.map(|(values, _)| values)));
+            let known: Vec<Option<ArrayRef>> = known.collect();
+            let known = Reader::of_values(&release.layout, release.spec.seed, &known)
+                .map_err(execution_error)?;
+            let room = release.room(Shelf::from(cell.intake), handle.clone());
+            let before = release.metrics.suppressed_rows.value();
+            let formed =
+                release.form_classes(vec![cell.reader, known], resolved, room, (1, Some(&part)))?;
+            prepared.push((number, formed));
+            summary.add(&Summary {
+                table_rows: table.0,
+                table_cells: table.1,
+                rows,
+                cells: 1,
+                suppressed: (release.metrics.suppressed_rows.value() - before) as u64,
+                classes: release.metrics.classes.value() as u64,
+                largest_class: release.metrics.largest_class.value() as u64,
+                lost: release.metrics.loss.get() * rows as f64,
+            })?;
+        }
+        if !self.by_number.is_empty() {
+            return internal_err!("rows of a cell came without its header");
+        }
+        release.metrics.loss.set(summary.lost / summary.rows.max(1) as f64);
+        release.metrics.classes.set(summary.classes as usize);
+        // Gauges of partitions are added up; the largest class is shown where it is known.
+        release.metrics.largest_class.set(0);
+        Ok((prepared, summary))
+    }
+}
+
+fn populations(header: &CellHeader) -> Vec<Option<Arc<[u64]>>> {
+    let counts = |of: &Option<(ArrayRef, Arc<[u64]>)>| of.as_ref().map(|(_, of)| Arc::clone(of));
+    header.populations.iter().map(counts).collect()
+}
+
+/// The row that a partition starts with.
+fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
+    let fields = schema.fields();
+    let empty = fields[..fields.len() - 2].iter();
+    let mut columns: Vec<ArrayRef> =
+        empty.map(|field| new_null_array(field.data_type(), 1)).collect();
+    columns.push(Arc::new(UInt64Array::from(vec![0])));
+    columns.push(Arc::new(LargeBinaryArray::from_iter_values([summary.to_bytes()])));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// Rows of a cell with the numbers that its classes have in the whole table.
+fn in_table(
+    batch: &RecordBatch,
+    cell: u32,
+    schema: &SchemaRef,
+    shown: &Shown,
+) -> Result<RecordBatch> {
+    let mut columns = batch.columns().to_vec();
+    let Some(local) = columns.pop() else { return internal_err!("rows have no class") };
+    let first = u64::from(cell) * CELL_CLASSES;
+    let local = local.as_primitive::<UInt64Type>();
+    let from =
+        |first: u64| -> ArrayRef { Arc::new(local.unary::<_, UInt64Type>(|class| first + class)) };
+    for at in &shown.class_ids {
+        columns[*at] = from(first);
+    }
+    // Summaries have class 0.
+    columns.push(from(first + 1));
+    columns.push(new_null_array(&DataType::LargeBinary, batch.num_rows()));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}

@@ -1,0 +1,60 @@
+//! From the options of a query to what its classes must satisfy.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use crate::columnar::{ListedLevels, ModelledValues};
+use crate::engine::execution_error;
+use crate::engine::spec::Spec;
+use crate::error::Error;
+use crate::method::slicing::Diversity;
+use crate::model::{Grades, Model, Requirement};
+
+/// What was asked for.
+pub(super) struct Asked<'a> {
+    pub(super) spec: &'a Spec,
+    /// Levels of the sensitive values, where alpha is graded.
+    pub(super) levels: Option<&'a ListedLevels>,
+    /// How often each code occurs in the whole table, by modelled column, where the rows are a part of it.
+    pub(super) populations: &'a [Option<Arc<[u64]>>],
+}
+
+impl Asked<'_> {
+    /// The requirement over sensitive columns with these values, in the order of the layout; the privacy
+    /// unit is left to the caller.
+    pub(super) fn of_values(&self, modelled: &[&ModelledValues]) -> Result<Requirement> {
+        let models = &self.spec.models;
+        let mut required = Vec::new();
+        for (column, values) in modelled.iter().enumerate() {
+            let population = self.populations.get(column).cloned().flatten();
+            required.extend(models.l.map(|l| Model::Distinct { column, at_least: l, unit: false }));
+            required.extend(models.entropy_l.map(|l| Model::Entropy { column, l }));
+            required.extend(models.t.map(|t| Model::Closeness { column, t, population }));
+            required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
+            required.extend(self.graded(column, values)?);
+        }
+        let slicing = self.spec.slicing.as_ref();
+        if let (Some(Diversity::Frequency), Some(l)) = (slicing.map(|s| s.diversity), models.l) {
+            // The share that a value may have at most; the method keeps a little less.
+            required.push(Model::Share { column: 0, alpha: 1.0 / f64::from(l) });
+        }
+        Ok(Requirement { k: self.spec.k, models: required })
+    }
+
+    fn graded(&self, column: usize, values: &ModelledValues) -> Result<Option<Model>> {
+        let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) else {
+            return Ok(None);
+        };
+        let levels = listed.of(values).map_err(execution_error)?;
+        let grades = Grades::new(levels, grading.shares(listed), grading.scope);
+        let in_column = |error: Error| match error {
+            Error::Invalid(message) => {
+                Error::invalid(format!("option 'sensitivity', column '{}': {message}", values.name))
+            }
+            other => other,
+        };
+        let grades = Arc::new(grades.map_err(in_column).map_err(execution_error)?);
+        Ok(Some(Model::Graded { column, grades }))
+    }
+}
