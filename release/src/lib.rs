@@ -20,6 +20,7 @@
 //! | [`report`] | a page about a release, for people |
 
 mod checksum;
+mod csv;
 mod current;
 mod error;
 pub mod job;

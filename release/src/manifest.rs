@@ -109,6 +109,18 @@ pub struct Measure {
     pub holds: Option<bool>,
 }
 
+impl Measure {
+    /// Whether anything was asked of it.
+    pub fn is_asked(&self) -> bool {
+        self.target.is_some() || self.holds.is_some()
+    }
+
+    /// Whether what was asked does not hold. What cannot be told does not hold.
+    pub fn is_broken(&self) -> bool {
+        self.is_asked() && self.holds != Some(true)
+    }
+}
+
 /// One check of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
@@ -152,5 +164,25 @@ impl Manifest {
     /// A measure of the whole table.
     pub fn measure(&self, name: &str) -> Option<f64> {
         self.measures.iter().find(|m| m.measure == name && m.column.is_none()).and_then(|m| m.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_told_does_not_hold() {
+        let measure = |target, holds| Measure {
+            measure: "t".to_owned(),
+            column: None,
+            value: None,
+            target,
+            holds,
+        };
+        assert!(measure(Some(0.2), None).is_broken());
+        assert!(measure(Some(0.2), Some(false)).is_broken());
+        assert!(!measure(Some(0.2), Some(true)).is_broken());
+        assert!(!measure(None, None).is_broken());
     }
 }

@@ -1,8 +1,10 @@
 //! A session of the job's own: its inputs and views, and nobody else's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::TableReference;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::file_format::csv::CsvFormat;
 use datafusion::datasource::file_format::json::JsonFormat;
@@ -16,8 +18,9 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
+use crate::csv;
 use crate::error::{Error, Result};
-use crate::job::{Format, Hierarchy, Input, Job};
+use crate::job::{ColumnType, Format, Hierarchy, Input, Job};
 use crate::sql::{ORIGINAL, hierarchy_view};
 use crate::store::Location;
 
@@ -29,13 +32,23 @@ pub(crate) struct Files<'a> {
     pub(crate) partitions: Vec<(String, DataType)>,
     /// The columns of the files, where the format does not tell them well.
     pub(crate) schema: Option<SchemaRef>,
+    /// Types of columns that a CSV file does not tell.
+    pub(crate) types: BTreeMap<String, ColumnType>,
     pub(crate) delimiter: u8,
     pub(crate) header: bool,
 }
 
 impl<'a> Files<'a> {
     pub(crate) fn new(path: &'a str, format: Format) -> Self {
-        Self { path, format, partitions: Vec::new(), schema: None, delimiter: b',', header: true }
+        Self {
+            path,
+            format,
+            partitions: Vec::new(),
+            schema: None,
+            types: BTreeMap::new(),
+            delimiter: b',',
+            header: true,
+        }
     }
 
     fn format(&self) -> Arc<dyn FileFormat> {
@@ -72,9 +85,22 @@ impl<'a> Files<'a> {
             .with_file_extension(ending)
             .with_table_partition_cols(self.partitions.clone());
         let config = ListingTableConfig::new(url).with_listing_options(options);
+        let is_csv = self.format == Format::Csv;
         let config = match &self.schema {
             Some(schema) => config.with_schema(Arc::clone(schema)),
-            None => config.infer_schema(&state).await.map_err(failed)?,
+            None => {
+                if is_csv && self.header {
+                    csv::check_headers(&location.store, &files, self.delimiter, what).await?;
+                }
+                config.infer_schema(&state).await.map_err(failed)?
+            }
+        };
+        let config = match is_csv && self.schema.is_none() {
+            true => match csv::columns(context, &config, &self.types, what).await? {
+                Some(schema) => config.with_schema(schema),
+                None => config,
+            },
+            false => config,
         };
         Ok(Arc::new(ListingTable::try_new(config).map_err(failed)?))
     }
@@ -143,13 +169,14 @@ async fn register_input(
     let path = job.locate(&input.path);
     let files = Files {
         partitions: input.partitions.iter().map(|name| (name.clone(), DataType::Utf8)).collect(),
+        types: input.types.clone(),
         delimiter: input.delimiter.map_or(b',', |delimiter| delimiter as u8),
         header: input.header.unwrap_or(true),
         ..Files::new(&path, input.format())
     };
     let what = format!("input '{name}'");
     let table = files.table(context, &what).await?;
-    let reference = datafusion::common::TableReference::bare(name);
+    let reference = TableReference::bare(name);
     context.register_table(reference, table).map_err(|error| Error::query(&what, error))?;
     Ok(())
 }
@@ -161,7 +188,7 @@ async fn view(context: &SessionContext, name: &str, query: &str, what: &str) -> 
     let frame = context.sql_with_options(query, reads).await;
     let frame = frame.map_err(|error| Error::planning(what, error))?;
     context
-        .register_table(name, frame.into_view())
+        .register_table(TableReference::bare(name), frame.into_view())
         .map_err(|error| Error::planning(what, error))?;
     Ok(())
 }

@@ -105,7 +105,7 @@ pub(crate) async fn verify(
             table.rows, table.name, counts.rows_published
         ));
     }
-    for measure in measures.iter().filter(|measure| measure.holds == Some(false)) {
+    for measure in measures.iter().filter(|measure| measure.is_broken()) {
         unmet.push(broken_promise(measure));
     }
     let checks = evaluate(job, &measures, &counts);
@@ -199,13 +199,42 @@ async fn counts(
             Some(rows) => rows as u64,
             None => count(sql::ORIGINAL).await?,
         };
-    let starred = measures
-        .iter()
-        .filter(|m| job.anonymize.has_constraints() && m.measure == "suppressed_rows");
-    let starred =
-        starred.filter(|m| m.column.is_some()).filter_map(|m| m.value).fold(0.0, f64::max);
+    let starred = match job.anonymize.has_constraints() {
+        true => starred_rows(job, context).await?,
+        false => 0,
+    };
     let missing = rows_original.saturating_sub(rows_published);
-    Ok(Counts { rows_original, rows_published, rows_suppressed: missing + starred as u64 })
+    Ok(Counts { rows_original, rows_published, rows_suppressed: missing + starred })
+}
+
+/// Rows that publish nothing of the columns of one constraint or more. Each is counted once.
+async fn starred_rows(job: &Job, context: &SessionContext) -> Result<u64> {
+    let failed = |error| Error::query("verifying", error);
+    let frame = context.table(TableReference::bare(PUBLISHED)).await.map_err(failed)?;
+    let schema = frame.schema().as_arrow().clone();
+    let is_starred = |column: &String| {
+        let quoted = identifier(column);
+        let field = schema.field_with_name(column).map_err(|_| {
+            Error::Failed(format!("verifying: column '{column}' of a constraint is not published"))
+        })?;
+        Ok(match field.data_type() {
+            // Bounds and means have no star.
+            other if other.is_nested() || other.is_numeric() => format!("{quoted} IS NULL"),
+            _ => format!("coalesce(arrow_cast({quoted}, 'Utf8') = '*', false)"),
+        })
+    };
+    let mut constraints = Vec::new();
+    for constraint in job.anonymize.constraints() {
+        let columns: Result<Vec<String>> = constraint.columns.iter().map(is_starred).collect();
+        constraints.push(format!("({})", columns?.join(" AND ")));
+    }
+    if constraints.is_empty() {
+        return Ok(0);
+    }
+    let query =
+        format!("SELECT * FROM {} WHERE {}", identifier(PUBLISHED), constraints.join(" OR "));
+    let frame = context.sql(&query).await.map_err(failed)?;
+    frame.count().await.map(|rows| rows as u64).map_err(failed)
 }
 
 /// The checks of the job.

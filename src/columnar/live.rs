@@ -7,12 +7,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, GenericByteViewArray, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, GenericByteViewArray, PrimitiveArray,
+    UInt32Array, downcast_dictionary_array, make_array,
+};
 use arrow::buffer::{MutableBuffer, NullBuffer};
-use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{ArrowNativeType, BinaryViewType, ByteViewType, DataType, StringViewType};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
-use arrow_select::dictionary::garbage_collect_any_dictionary;
 
 use super::kernel_failed;
 use crate::error::Result;
@@ -27,7 +30,7 @@ fn rebuilt(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         DataType::Utf8View => Ok(rebuilt_views::<StringViewType>(array)),
         DataType::BinaryView => Ok(rebuilt_views::<BinaryViewType>(array)),
         DataType::Dictionary(..) => {
-            let used = garbage_collect_any_dictionary(array.as_any_dictionary())?;
+            let used = renumbered(array)?;
             let dictionary = used.as_any_dictionary();
             Ok(dictionary.with_values(rebuilt(dictionary.values())?))
         }
@@ -37,6 +40,30 @@ fn rebuilt(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
             _ => Arc::clone(array),
         }),
     }
+}
+
+/// The same dictionary with the values that rows use, in the order in which rows use them first: the order
+/// they had could be that of the input.
+fn renumbered(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    downcast_dictionary_array!(
+        array => {
+            let mut places = vec![u32::MAX; array.values().len()];
+            let mut used: Vec<u32> = Vec::new();
+            let mut renumber = |key: usize| {
+                if places[key] == u32::MAX {
+                    places[key] = used.len() as u32;
+                    used.push(key as u32);
+                }
+                places[key] as usize
+            };
+            let keys = array.keys().iter();
+            let keys = keys.map(|key| key.map(|key| ArrowNativeType::usize_as(renumber(key.as_usize()))));
+            let keys: PrimitiveArray<_> = keys.collect();
+            let values = take(array.values(), &UInt32Array::from(used), None)?;
+            Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
+        },
+        _ => Ok(Arc::clone(array))
+    )
 }
 
 fn rebuilt_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
@@ -57,9 +84,13 @@ fn rebuilt_by_rows(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let converter = RowConverter::new(vec![field])?;
     let rows = converter.convert_columns(std::slice::from_ref(array))?;
     let mut columns = converter.convert_rows(&rows)?;
-    let same_type = |rebuilt: &ArrayRef| rebuilt.data_type() == array.data_type();
-    // Dictionaries inside come back as their values; such a column stays as it was.
-    Ok(columns.pop().filter(same_type).unwrap_or_else(|| Arc::clone(array)))
+    match columns.pop() {
+        // Dictionaries inside come back as their values and are made anew.
+        Some(rebuilt) if rebuilt.data_type() != array.data_type() => {
+            cast(&rebuilt, array.data_type())
+        }
+        rebuilt => Ok(rebuilt.unwrap_or_else(|| Arc::clone(array))),
+    }
 }
 
 /// Zeros under the NULLs of fixed-width values. Offsets give a NULL string no bytes to begin with.
@@ -87,9 +118,8 @@ fn without_hidden(array: &ArrayRef, nulls: &NullBuffer) -> Result<ArrayRef, Arro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int64Array, ListArray, StringArray, StringViewArray, UInt32Array};
-    use arrow::compute::take;
-    use arrow::datatypes::Int64Type;
+    use arrow::array::{Int64Array, ListArray, StringArray, StringViewArray, StructArray};
+    use arrow::datatypes::{Field, Int64Type};
 
     fn bytes(array: &ArrayRef) -> Vec<u8> {
         fn of(data: &arrow::array::ArrayData, all: &mut Vec<u8>) {
@@ -150,6 +180,23 @@ mod tests {
             assert_eq!(&live, &array);
             assert!(!holds(&live, b"SECRET") && !holds(&live, b"TERCES"));
         }
+        Ok(())
+    }
+
+    #[test]
+    fn dictionaries_come_in_the_order_of_the_rows_also_inside_structs() -> Result<()> {
+        let keys = arrow::array::Int32Array::from(vec![2, 0, 2]);
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["b", "SECRET", "a"]));
+        let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, values));
+        let live = live_values(&dictionary)?;
+        assert_eq!(&live, &dictionary);
+        let expected: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+        assert_eq!(live.as_any_dictionary().values(), &expected);
+        let field = Arc::new(Field::new("d", dictionary.data_type().clone(), true));
+        let nested: ArrayRef = Arc::new(StructArray::from(vec![(field, dictionary)]));
+        let live = live_values(&nested)?;
+        assert_eq!(&live, &nested);
+        assert!(holds(&nested, b"SECRET") && !holds(&live, b"SECRET"));
         Ok(())
     }
 }

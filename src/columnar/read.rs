@@ -222,10 +222,13 @@ impl Reader {
     }
 }
 
-/// Whether the dictionaries of several batches may have more values than their keys can number.
+/// Whether the dictionaries of several batches may have more values than their keys can number. Values of
+/// a kind that Arrow does not pack again stay as they are.
 fn has_small_keys(data_type: &DataType) -> bool {
-    use DataType::{Int8, Int16, UInt8, UInt16};
-    matches!(data_type, DataType::Dictionary(key, _) if matches!(**key, Int8 | UInt8 | Int16 | UInt16))
+    use DataType::{Boolean, Dictionary, Duration, Int8, Int16, Interval, UInt8, UInt16};
+    let Dictionary(key, values) = data_type else { return false };
+    let packs = !values.is_nested() && !matches!(**values, Boolean | Duration(_) | Interval(_));
+    packs && matches!(**key, Int8 | UInt8 | Int16 | UInt16)
 }
 
 /// Bytes of the rows themselves: a slice of a large batch counts as its part of it.

@@ -15,10 +15,10 @@ use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
 use crate::model::{Classes, Code as _, RowKeys, RowTable, Seed, class_hash, with_rows};
 
 /// Whether classes of a table with these quasi-identifiers can look alike without being so.
-fn hides<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> bool {
+fn hides<'a>(axes: impl IntoIterator<Item = &'a Axis>, means: bool) -> bool {
     let hides = |axis: &Axis| match axis.shape {
         Shape::Tree(_) => true,
-        Shape::Line(_) => axis.missing,
+        Shape::Line(_) => axis.missing || means,
         Shape::Set => axis.missing || axis.codes as usize > MAX_SET_VALUES,
     };
     axes.into_iter().any(hides)
@@ -27,33 +27,40 @@ fn hides<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> bool {
 /// Bytes that [`shuffle_alike`] takes.
 pub fn work_bytes<'a>(
     axes: impl IntoIterator<Item = &'a Axis>,
-    rows: usize,
-    classes: usize,
+    means: bool,
+    (rows, classes): (usize, usize),
 ) -> usize {
-    match hides(axes) {
+    match hides(axes, means) {
         true => rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>(),
         false => 0,
     }
 }
 
 /// Reorders classes that publish the same among the places they have. Rows behind the classes stay
-/// where they are.
+/// where they are. With `means`, numbers are published as means of their classes.
 pub fn shuffle_alike(
     rows: &mut RowTable,
     classes: Classes,
-    axes: &[Axis],
+    (axes, means): (&[Axis], bool),
     (keys, seed): (&RowKeys, Seed),
 ) -> Result<Classes> {
-    if !hides(axes) {
+    if !hides(axes, means) {
         return Ok(classes);
     }
     let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
         let of_class = |class: u32| {
-            let bounds = Bounds::of(&rows[classes.range(class as usize)]);
+            let rows = &rows[classes.range(class as usize)];
+            let bounds = Bounds::of(rows);
             let mut hasher = seed.hasher();
             for (at, axis) in axes.iter().enumerate() {
                 let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
-                hasher.write_u64(look(axis, low, high));
+                let look = match &axis.shape {
+                    Shape::Line(positions) if means && !(axis.missing && low == 0) => {
+                        mean_look(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
+                    }
+                    _ => look(axis, low, high),
+                };
+                hasher.write_u64(look);
             }
             (hasher.finish(), class)
         };
@@ -76,18 +83,31 @@ pub fn shuffle_alike(
     rows.reorder_classes(&classes, &order)
 }
 
-/// What tells a published cell apart from others of its column; `*` is the same for all.
+/// What tells a published cell apart from others of its column; `*` is the same for all. Cells that look
+/// different may have one look here: their classes are shuffled for nothing.
 fn look(axis: &Axis, low: u32, high: u32) -> u64 {
     let exact = (u64::from(low) << 32) | u64::from(high);
     if axis.missing && low == 0 {
         return if high == 0 { exact } else { u64::MAX };
     }
+    let is_whole = low == u32::from(axis.missing) && high + 1 == axis.codes;
     match &axis.shape {
+        Shape::Tree(_) | Shape::Set if is_whole && low < high => u64::MAX,
         Shape::Tree(tree) => u64::from(tree.ancestor(low, high)),
-        // A set may have fewer values than there are in between; then it is shuffled for nothing.
+        // A set may have fewer values than there are in between.
         Shape::Set if (high - low) as usize >= MAX_SET_VALUES => u64::MAX,
         Shape::Line(_) | Shape::Set => exact,
     }
+}
+
+/// The same for all classes of one mean and for those with a mean close by. Summed in whole numbers, so that
+/// the order of the rows does not matter.
+fn mean_look(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
+    let rows = positions.len().max(1) as f64;
+    let sum: i64 = positions.map(|position| (position * f64::from(1 << 30)) as i64).sum();
+    let mean = sum as f64 / rows / f64::from(1 << 30);
+    // The offset keeps round means away from the ends of a stretch.
+    ((mean + 0.000_377) * 512.0) as u64
 }
 
 #[cfg(test)]
@@ -104,13 +124,13 @@ mod tests {
         Axis::tree(Tree::new(&levels, 8, false).0, false)
     }
 
-    fn shuffled(codes: &[[u32; 1]], axis: Axis, seed: u8) -> Vec<Vec<u32>> {
+    fn shuffled(codes: &[[u32; 1]], (axis, means): (Axis, bool), seed: u8) -> Vec<Vec<u32>> {
         let mut rows = RowTable::from_codes(codes).unwrap_or_else(|| unreachable!());
         let sizes = vec![2; codes.len() / 2];
         let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
         let keys = RowKeys::default();
         let classes =
-            shuffle_alike(&mut rows, classes, &[axis], (&keys, Seed::from_bytes(&[seed])));
+            shuffle_alike(&mut rows, classes, (&[axis], means), (&keys, Seed::from_bytes(&[seed])));
         let classes = classes.unwrap_or_else(|_| unreachable!());
         let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
             with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
@@ -123,7 +143,7 @@ mod tests {
         // half 0, half 0, half 1, a single value, half 0
         let codes = [[0], [1], [1], [2], [4], [5], [3], [3], [2], [3]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, tree(), seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, (tree(), false), seed)).collect();
         assert_eq!(seen.len(), 6, "every order of the three classes of half 0");
         for order in &seen {
             assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
@@ -131,8 +151,26 @@ mod tests {
         // A line publishes exact ends.
         let line = Axis::line(&[0., 1., 2., 3., 4., 5.], false);
         assert_eq!(
-            shuffled(&codes, line, 0),
+            shuffled(&codes, (line, false), 0),
             codes.chunks(2).map(|c| vec![c[0][0], c[1][0]]).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn equal_means_and_stars_of_every_kind_look_alike() {
+        let line = || Axis::line(&[0., 1., 2., 3., 4., 5., 6.], false);
+        // Means of 3, 3 and 3 from other ends.
+        let codes = [[0], [6], [1], [5], [2], [4]];
+        let seen: std::collections::BTreeSet<_> =
+            (0..64).map(|seed| shuffled(&codes, (line(), true), seed)).collect();
+        assert_eq!(seen.len(), 6);
+        // NULL with a value, and values from both halves: both publish a star.
+        let leaf = |at: usize| format!("{at};half {};*\n", at / 2);
+        let table = LabelTable::parse(&(0..4).map(leaf).collect::<String>());
+        let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
+        let tree = || Axis::tree(Tree::new(&levels, 4, true).0, true);
+        let seen: std::collections::BTreeSet<_> =
+            (0..64).map(|seed| shuffled(&[[0], [1], [1], [4]], (tree(), false), seed)).collect();
+        assert_eq!(seen.len(), 2);
     }
 }

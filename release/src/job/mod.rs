@@ -38,7 +38,7 @@ use serde::Deserialize;
 pub use options::{
     AnonymizeOptions, Constraint, Hierarchy, Number, OneOrMany, Sensitivity, Switch,
 };
-pub use sections::{Checks, Format, Input, Output};
+pub use sections::{Checks, ColumnType, Format, Input, Output};
 pub use seed::SeedSource;
 
 use crate::error::{Error, Result};

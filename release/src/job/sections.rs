@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use super::AnonymizeOptions;
@@ -40,6 +41,38 @@ impl Format {
     }
 }
 
+/// The type of a CSV column, where the job knows it better than the cells tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnType {
+    /// As it is written, with leading zeros.
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number with a point.
+    Number,
+    /// A day, as in 2026-11-16.
+    Date,
+    /// A day and a time.
+    Timestamp,
+    /// `true` or `false`.
+    Boolean,
+}
+
+impl ColumnType {
+    /// How the column is read.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Self::Text => DataType::Utf8,
+            Self::Integer => DataType::Int64,
+            Self::Number => DataType::Float64,
+            Self::Date => DataType::Date32,
+            Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::Boolean => DataType::Boolean,
+        }
+    }
+}
+
 /// A table that queries of the job can name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -55,6 +88,9 @@ pub struct Input {
     pub delimiter: Option<char>,
     /// Whether a CSV file starts with the names of its columns; it does unless the job says otherwise.
     pub header: Option<bool>,
+    /// Types of columns of a CSV file, where they are not what the cells look like.
+    #[serde(default)]
+    pub types: BTreeMap<String, ColumnType>,
 }
 
 impl Input {
@@ -69,9 +105,10 @@ impl Input {
                 "input '{name}': path is empty; name a file or a directory"
             )));
         }
-        if self.format() != Format::Csv && (self.delimiter.is_some() || self.header.is_some()) {
+        let told = self.delimiter.is_some() || self.header.is_some() || !self.types.is_empty();
+        if self.format() != Format::Csv && told {
             return Err(Error::job(format!(
-                "input '{name}': delimiter and header are for CSV; write format = \"csv\""
+                "input '{name}': delimiter, header and types are for CSV; write format = \"csv\""
             )));
         }
         if self.delimiter.is_some_and(|delimiter| !delimiter.is_ascii()) {

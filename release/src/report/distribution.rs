@@ -1,11 +1,13 @@
 //! The values of a column before and after, so that nobody can be counted.
 //!
-//! - A value that fewer records have than the threshold is pooled with others, until the pool has enough
+//! - A value that fewer records (with a privacy unit: persons) have than the threshold is pooled with others, until the pool has enough
 //!   records of its own: otherwise the total minus the rest would tell it.
 //! - Numbers are counted in ranges; the outer ones are open, because the smallest and the largest value
 //!   are those of somebody.
 //! - Counts are rounded to multiples of the threshold, so that neither the difference of two of them nor
 //!   what is missing to the total counts fewer records.
+
+use std::collections::BTreeMap;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
@@ -17,8 +19,6 @@ use crate::sql::{ORIGINAL, identifier};
 
 /// The most values of a chart.
 const BARS: usize = 12;
-/// The most values that are looked at.
-const LISTED: usize = 500;
 
 /// A column before and after.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,22 +60,49 @@ pub(super) fn shown_text(quoted: &str, published: &DataType) -> String {
     }
 }
 
+/// The fewest who have a value that is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fewest<'a> {
+    pub(super) threshold: u64,
+    /// What tells persons apart, if one may own several records: then the threshold counts persons.
+    pub(super) person: Option<&'a str>,
+}
+
+impl Fewest<'_> {
+    /// How many own the records of a group, in SQL over the original.
+    fn owners(self) -> String {
+        match self.person {
+            Some(column) => format!("count(DISTINCT {})", identifier(column)),
+            None => "count(*)".to_owned(),
+        }
+    }
+
+    /// How many own the records of two groups, at least: one person may be in both.
+    fn together(self, one: f64, other: f64) -> f64 {
+        if self.person.is_some() { one.max(other) } else { one + other }
+    }
+
+    fn allows(self, owners: f64) -> bool {
+        owners == 0.0 || owners >= self.threshold as f64
+    }
+}
+
 /// Counts the values of a column in both tables.
 pub(super) async fn distribution(
     context: &SessionContext,
     table: &str,
     column: &str,
     (original, published): (&DataType, &DataType),
-    threshold: u64,
+    fewest: Fewest<'_>,
 ) -> Result<Option<Distribution>> {
     let quoted = identifier(column);
     let labels = shown_text(&quoted, published);
     let found = match Axis::of(original) {
-        Some(axis) => ranges(context, (table, &labels), &quoted, (axis, threshold)).await?,
-        None => Some(values(context, (table, &labels), &quoted, threshold).await?),
+        Some(axis) => ranges(context, (table, &labels), &quoted, (axis, fewest)).await?,
+        None => Some(values(context, (table, &labels), &quoted, fewest).await?),
     };
     Ok(found.map(|mut found| {
-        let unit = threshold as f64;
+        let unit = fewest.threshold as f64;
         for bar in &mut found.bars {
             bar.before = (bar.before / unit).round() * unit;
             bar.after = (bar.after / unit).round() * unit;
@@ -89,71 +116,80 @@ async fn values(
     context: &SessionContext,
     (table, labels): (&str, &str),
     quoted: &str,
-    threshold: u64,
+    fewest: Fewest<'_>,
 ) -> Result<Distribution> {
-    let counted = |text: &str, table: &str| {
-        format!(
-            "SELECT {text} AS label, count(*) FROM {} GROUP BY 1 ORDER BY 2 DESC, 1",
-            identifier(table)
-        )
+    let counted = |text: &str, count: &str, table: &str| {
+        format!("SELECT {text} AS label, {count} FROM {} GROUP BY 1", identifier(table))
     };
-    let before =
-        pairs(context, &counted(&format!("arrow_cast({quoted}, 'Utf8')"), ORIGINAL)).await?;
-    let after = pairs(context, &counted(labels, table)).await?;
-    Ok(Distribution { bars: pooled(&before, &after, threshold), is_ordered: false })
+    let text = format!("arrow_cast({quoted}, 'Utf8')");
+    let mut values: BTreeMap<Option<String>, Counted> = BTreeMap::new();
+    for (label, rows) in pairs(context, &counted(&text, "count(*)", ORIGINAL)).await? {
+        values.entry(label).or_default().before = rows as f64;
+    }
+    for (label, owners) in pairs(context, &counted(&text, &fewest.owners(), ORIGINAL)).await? {
+        values.entry(label).or_default().owners = owners as f64;
+    }
+    for (label, rows) in pairs(context, &counted(labels, "count(*)", table)).await? {
+        values.entry(label).or_default().after = rows as f64;
+    }
+    Ok(Distribution { bars: pooled(values, fewest), is_ordered: false })
 }
 
-type Counted = (Option<String>, u64);
+/// About how many records have a value, and how many persons own those of the original.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Counted {
+    before: f64,
+    owners: f64,
+    after: f64,
+}
+
+impl Counted {
+    fn together(self, other: Self, fewest: Fewest<'_>) -> Self {
+        Self {
+            before: self.before + other.before,
+            owners: fewest.together(self.owners, other.owners),
+            after: self.after + other.after,
+        }
+    }
+
+    /// Whether so many may be shown. Nobody owns few of what nobody has.
+    fn is_enough(self, fewest: Fewest<'_>) -> bool {
+        let originals = self.before == 0.0 || self.owners >= fewest.threshold as f64;
+        originals && fewest.allows(self.after)
+    }
+
+    fn weight(self) -> f64 {
+        self.before.max(self.after)
+    }
+}
 
 /// The values that may be shown, the most frequent first, and the rest as one.
-fn pooled(before: &[Counted], after: &[Counted], threshold: u64) -> Vec<Bar> {
-    let enough = |rows: f64| rows == 0.0 || rows >= threshold as f64;
-    let mut bars: Vec<Bar> = Vec::new();
-    let (mut other_before, mut other_after) = (0.0, 0.0);
-    let find = |list: &[Counted], label: &Option<String>| {
-        list.iter().find(|(other, _)| other == label).map_or(0.0, |(_, rows)| *rows as f64)
+fn pooled(values: BTreeMap<Option<String>, Counted>, fewest: Fewest<'_>) -> Vec<Bar> {
+    let label = |label: Option<String>| match label.as_deref() {
+        None => MISSING.to_owned(),
+        Some("*") => HIDDEN.to_owned(),
+        Some(_) => label.unwrap_or_default(),
     };
-    let listed = |list: &[Counted]| {
-        list.iter().take(LISTED).map(|(label, _)| label.clone()).collect::<Vec<_>>()
-    };
-    let mut labels = listed(before);
-    labels.extend(listed(after));
-    labels.sort_unstable();
-    labels.dedup();
-    for label in &labels {
-        let shown = match label.as_deref() {
-            None => MISSING,
-            Some("*") => HIDDEN,
-            Some(text) => text,
-        };
-        bars.push(Bar::new(shown, find(before, label), find(after, label)));
-    }
-    let total = |list: &[Counted]| list.iter().map(|(_, rows)| *rows as f64).sum::<f64>();
-    other_before += total(before) - bars.iter().map(|bar| bar.before).sum::<f64>();
-    other_after += total(after) - bars.iter().map(|bar| bar.after).sum::<f64>();
-    let mut pool = |bar: &Bar| {
-        other_before += bar.before;
-        other_after += bar.after;
-    };
-    bars.retain(|bar| {
-        let shows = enough(bar.before) && enough(bar.after);
-        if !shows {
-            pool(bar);
-        }
-        shows
+    let values = values.into_iter().map(|(value, counted)| (label(value), counted));
+    let (mut shown, few): (Vec<_>, Vec<_>) =
+        values.partition(|(_, counted)| counted.is_enough(fewest));
+    shown.sort_by(|(name, one), (other_name, other)| {
+        other.weight().total_cmp(&one.weight()).then(name.cmp(other_name))
     });
-    bars.sort_by(|one, other| {
-        weight(other).total_cmp(&weight(one)).then(one.label.cmp(&other.label))
-    });
-    bars.drain(BARS.min(bars.len())..).for_each(|bar| pool(&bar));
+    let beyond = shown.split_off(BARS.min(shown.len()));
+    let add = |sum: Counted, (_, counted): (String, Counted)| sum.together(counted, fewest);
+    let mut other = few.into_iter().chain(beyond).fold(Counted::default(), add);
     // What is pooled must itself be enough, or the total minus the rest would tell it.
-    while !(enough(other_before) && enough(other_after)) {
-        let Some(bar) = bars.pop() else { break };
-        other_before += bar.before;
-        other_after += bar.after;
+    while !other.is_enough(fewest) {
+        let Some(next) = shown.pop() else { break };
+        other = add(other, next);
     }
-    if other_before + other_after > 0.0 {
-        bars.push(Bar::new(OTHER, other_before, other_after));
+    let mut bars: Vec<Bar> = shown
+        .into_iter()
+        .map(|(name, counted)| Bar::new(name, counted.before, counted.after))
+        .collect();
+    if other.before + other.after > 0.0 {
+        bars.push(Bar::new(OTHER, other.before, other.after));
     }
     // Values of the original first, then the wider terms of the release, then what is no value.
     bars.sort_by_key(|bar| match bar.label.as_str() {
@@ -165,31 +201,30 @@ fn pooled(before: &[Counted], after: &[Counted], threshold: u64) -> Vec<Bar> {
     bars
 }
 
-fn weight(bar: &Bar) -> f64 {
-    bar.before.max(bar.after)
-}
-
 async fn ranges(
     context: &SessionContext,
     (table, labels): (&str, &str),
     quoted: &str,
-    (axis, threshold): (Axis, u64),
+    (axis, fewest): (Axis, Fewest<'_>),
 ) -> Result<Option<Distribution>> {
     let Some((low, high)) = middle(context, &axis.number(quoted)).await? else { return Ok(None) };
     let grid = Grid::new(axis, low, high);
     let mut before = Histogram::new(&grid);
     let number = axis.number(quoted);
     let (first, step, last) = (grid.first, grid.step, grid.count - 1);
-    let bins = format!(
-        "SELECT arrow_cast(arrow_cast(CASE WHEN {number} IS NOT NULL THEN least(greatest(floor(({number} - {first:?}) / {step:?}), 0.0), {last}.0) END, 'Int64'), 'Utf8'), \
-         count(*) FROM {} GROUP BY 1",
-        identifier(ORIGINAL)
-    );
-    for (bin, rows) in pairs(context, &bins).await? {
-        match bin.and_then(|bin| bin.parse::<usize>().ok()) {
-            Some(bin) => before.bins[bin.min(last)] += rows as f64,
-            None => before.missing += rows as f64,
-        }
+    let bins = |count: &str| {
+        format!(
+            "SELECT arrow_cast(arrow_cast(CASE WHEN NOT isnan({number}) THEN least(greatest(floor(({number} - {first:?}) / {step:?}), 0.0), {last}.0) END, 'Int64'), 'Utf8'), \
+             {count} FROM {} GROUP BY 1",
+            identifier(ORIGINAL)
+        )
+    };
+    for (bin, rows) in pairs(context, &bins("count(*)")).await? {
+        *before.of(bin, last) += rows as f64;
+    }
+    let mut owners = Histogram::new(&grid);
+    for (bin, persons) in pairs(context, &bins(&fewest.owners())).await? {
+        *owners.of(bin, last) += persons as f64;
     }
     let mut after = Histogram::new(&grid);
     let query = format!("SELECT {labels} AS label, count(*) FROM {} GROUP BY 1", identifier(table));
@@ -202,14 +237,15 @@ async fn ranges(
             },
         }
     }
-    Ok(Some(Distribution { bars: merged(&grid, &before, &after, threshold), is_ordered: true }))
+    let bars = merged(&grid, (&before, &owners, &after), fewest);
+    Ok(Some(Distribution { bars, is_ordered: true }))
 }
 
 /// Numbers between which nearly all values are, whatever the few others are.
 async fn middle(context: &SessionContext, number: &str) -> Result<Option<(f64, f64)>> {
     let at = |share: f64| format!("approx_percentile_cont({share:?}) WITHIN GROUP (ORDER BY x)");
     let query = format!(
-        "SELECT concat_ws(' ', {}, {}), count(x) FROM (SELECT {number} AS x FROM {}) WHERE x IS NOT NULL",
+        "SELECT concat_ws(' ', {}, {}), count(x) FROM (SELECT {number} AS x FROM {}) WHERE NOT isnan(x)",
         at(0.02),
         at(0.98),
         identifier(ORIGINAL)
@@ -234,44 +270,63 @@ impl Histogram {
     fn new(grid: &Grid) -> Self {
         Self { bins: vec![0.0; grid.count], missing: 0.0, hidden: 0.0 }
     }
+
+    /// A range by the number of a query; what has none is missing.
+    fn of(&mut self, bin: Option<String>, last: usize) -> &mut f64 {
+        match bin.and_then(|bin| bin.parse::<usize>().ok()) {
+            Some(bin) => &mut self.bins[bin.min(last)],
+            None => &mut self.missing,
+        }
+    }
 }
 
-/// Neighbouring ranges together until each has enough records.
-fn merged(grid: &Grid, before: &Histogram, after: &Histogram, threshold: u64) -> Vec<Bar> {
-    let threshold = threshold as f64;
-    let mut groups: Vec<(usize, usize, f64, f64)> = Vec::new();
+/// Neighbouring ranges together until each has enough records, or persons.
+fn merged(
+    grid: &Grid,
+    (before, owners, after): (&Histogram, &Histogram, &Histogram),
+    fewest: Fewest<'_>,
+) -> Vec<Bar> {
+    let threshold = fewest.threshold as f64;
+    let mut groups: Vec<(usize, usize, Counted)> = Vec::new();
     for bin in 0..grid.count {
-        let (b, a) = (before.bins[bin], after.bins[bin]);
+        let counted = Counted {
+            before: before.bins[bin],
+            owners: owners.bins[bin],
+            after: after.bins[bin],
+        };
         match groups.last_mut() {
-            Some((_, to, sum, spread)) if *sum < threshold => {
+            Some((_, to, sum)) if sum.owners < threshold => {
                 *to = bin;
-                *sum += b;
-                *spread += a;
+                *sum = sum.together(counted, fewest);
             }
-            _ => groups.push((bin, bin, b, a)),
+            _ => groups.push((bin, bin, counted)),
         }
     }
     if groups.len() > 1
-        && groups.last().is_some_and(|(_, _, sum, _)| *sum < threshold)
-        && let (Some((_, to, b, a)), Some(last)) = (groups.pop(), groups.last_mut())
+        && groups.last().is_some_and(|(_, _, sum)| sum.owners < threshold)
+        && let (Some((_, to, few)), Some(last)) = (groups.pop(), groups.last_mut())
     {
-        *last = (last.0, to, last.2 + b, last.3 + a);
+        *last = (last.0, to, last.2.together(few, fewest));
     }
-    let mut bars: Vec<Bar> =
-        groups.into_iter().map(|(from, to, b, a)| Bar::new(grid.label(from, to), b, a)).collect();
+    let bar = |(from, to, sum): (usize, usize, Counted)| {
+        Bar::new(grid.label(from, to), sum.before, sum.after)
+    };
+    let mut bars: Vec<Bar> = groups.into_iter().map(bar).collect();
     let mut rest = Bar::new(OTHER, 0.0, 0.0);
-    for (label, b, a) in
-        [(MISSING, before.missing, after.missing), (HIDDEN, before.hidden, after.hidden)]
-    {
-        let enough = |rows: f64| rows == 0.0 || rows >= threshold;
-        if enough(b) && enough(a) {
-            bars.extend((b + a > 0.0).then(|| Bar::new(label, b, a)));
-        } else {
-            rest.before += b;
-            rest.after += a;
+    let missing =
+        Counted { before: before.missing, owners: owners.missing, after: after.missing };
+    let hidden = Counted { before: before.hidden, owners: owners.hidden, after: after.hidden };
+    for (label, counted) in [(MISSING, missing), (HIDDEN, hidden)] {
+        let Counted { before, after, .. } = counted;
+        if counted.is_enough(fewest) {
+            bars.extend((before + after > 0.0).then(|| Bar::new(label, before, after)));
+        } else if fewest.person.is_none() {
+            rest.before += before;
+            rest.after += after;
         }
     }
-    // Few missing cells, rounded like everything else: most often nothing.
+    // Few missing cells, rounded like everything else: most often nothing. Those of few persons may be many
+    // and are left out.
     bars.extend((rest.before + rest.after > 0.0).then_some(rest));
     bars
 }
@@ -280,24 +335,57 @@ fn merged(grid: &Grid, before: &Histogram, after: &Histogram, threshold: u64) ->
 mod tests {
     use super::*;
 
-    fn counted(list: &[(&str, u64)]) -> Vec<Counted> {
-        list.iter().map(|(label, rows)| (Some((*label).to_owned()), *rows)).collect()
+    const TEN: Fewest<'_> = Fewest { threshold: 10, person: None };
+    const TEN_PERSONS: Fewest<'_> = Fewest { threshold: 10, person: Some("person") };
+
+    type Values = BTreeMap<Option<String>, Counted>;
+
+    /// Values with records before, their owners, and records after.
+    fn counted(list: &[(&str, u32, u32, u32)]) -> Values {
+        list.iter()
+            .map(|(label, before, owners, after)| {
+                let [before, owners, after] = [*before, *owners, *after].map(f64::from);
+                (Some((*label).to_owned()), Counted { before, owners, after })
+            })
+            .collect()
     }
 
     #[test]
     fn a_rare_value_is_not_told_by_what_is_missing_to_the_total() {
-        let before = counted(&[("a", 500), ("b", 40), ("rare", 3)]);
-        let after = counted(&[("a", 500), ("b", 43)]);
-        let bars = pooled(&before, &after, 10);
+        let values = counted(&[("a", 500, 500, 500), ("b", 40, 40, 43), ("rare", 3, 3, 0)]);
+        let bars = pooled(values, TEN);
         assert_eq!(bars, [Bar::new("a", 500.0, 500.0), Bar::new(OTHER, 43.0, 43.0)]);
+    }
+
+    #[test]
+    fn a_value_of_one_person_is_not_shown_however_many_records_have_it() {
+        let values = counted(&[
+            ("Flu", 500, 300, 500),
+            ("Cold", 400, 300, 400),
+            ("Rare", 60, 1, 60),
+            ("Other", 60, 9, 60),
+        ]);
+        let bars = pooled(values, TEN_PERSONS);
+        // Two values of few persons may be those of the same: the next value joins them.
+        assert_eq!(bars, [Bar::new("Flu", 500.0, 500.0), Bar::new(OTHER, 520.0, 520.0)]);
+        let grid = Grid::new(Axis::Whole, 20.0, 69.0);
+        let mut records = Histogram::new(&grid);
+        records.bins.fill(50.0);
+        let mut owners = Histogram::new(&grid);
+        owners.bins.fill(20.0);
+        owners.bins[3] = 1.0;
+        let bars = merged(&grid, (&records, &owners, &records), TEN_PERSONS);
+        assert_eq!(bars.len(), grid.count - 1, "{bars:?}");
+        assert_eq!(bars[3].before, 100.0, "{bars:?}");
     }
 
     #[test]
     fn no_shown_value_has_fewer_records_than_the_threshold() {
         let names: Vec<String> = (0..60).map(|number| format!("v{number}")).collect();
-        let list: Vec<(&str, u64)> =
-            names.iter().enumerate().map(|(number, name)| (name.as_str(), number as u64)).collect();
-        let bars = pooled(&counted(&list), &counted(&[("*", 1770)]), 20);
+        let mut list: Vec<(&str, u32, u32, u32)> = Vec::new();
+        list.extend((0..60).map(|number| (names[number as usize].as_str(), number, number, 0)));
+        list.push(("*", 0, 0, 1770));
+        let bars = pooled(counted(&list), Fewest { threshold: 20, person: None });
         assert!(bars.len() <= BARS + 1);
         assert!(bars.iter().all(|bar| bar.before == 0.0 || bar.before >= 20.0), "{bars:?}");
         assert_eq!(bars.iter().map(|bar| bar.before).sum::<f64>(), 1770.0);
@@ -313,8 +401,7 @@ mod tests {
             .iter_mut()
             .enumerate()
             .for_each(|(bin, rows)| *rows = if bin < 4 { 50.0 } else { 2.0 });
-        let after = before.clone();
-        let bars = merged(&grid, &before, &after, 10);
+        let bars = merged(&grid, (&before, &before, &before), TEN);
         assert!(bars[0].label.starts_with("under"), "{bars:?}");
         assert!(bars.last().is_some_and(|bar| bar.label.ends_with("and over")), "{bars:?}");
         assert!(bars.iter().all(|bar| bar.before >= 10.0), "{bars:?}");

@@ -6,7 +6,7 @@ use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 
 use super::Source;
-use super::distribution::{Distribution, distribution};
+use super::distribution::{Distribution, Fewest, distribution};
 use super::options::{OptionLine, option_lines};
 use super::precision::{Precision, precision};
 use crate::error::{Error, Result};
@@ -225,6 +225,8 @@ async fn columns(
     let second = if kind == Kind::TwoTables { PUBLISHED_SENSITIVE } else { PUBLISHED };
     let roles = options.all_quasi_identifiers().into_iter().map(|name| (name, false, PUBLISHED));
     let sensitive = options.sensitive.iter().map(|name| (name.clone(), true, second));
+    let fewest =
+        Fewest { threshold: source.threshold(), person: options.privacy_unit.as_deref() };
     let mut found = Vec::new();
     for (name, is_sensitive, table) in roles.chain(sensitive) {
         let published = schema(context, table).await?;
@@ -244,7 +246,7 @@ async fn columns(
             false => precision(context, table, &name, after.data_type()).await?,
         };
         let types = (before.data_type(), after.data_type());
-        let distribution = distribution(context, table, &name, types, source.threshold()).await?;
+        let distribution = distribution(context, table, &name, types, fewest).await?;
         found.push(ColumnFacts { name, is_sensitive, loss, precision, distribution });
     }
     Ok(found)

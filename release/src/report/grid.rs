@@ -71,7 +71,13 @@ pub(super) struct Grid {
 impl Grid {
     /// About ten ranges with round ends over most of the values.
     pub(super) fn new(axis: Axis, low: f64, high: f64) -> Self {
-        let wanted = ((high - low) / (RANGES - 2) as f64).max(f64::MIN_POSITIVE);
+        // Values that are nearly the same would ask for steps that no number can take.
+        const FINEST: f64 = 1e-9;
+        const SMALLEST: f64 = 1e-300;
+        let parts = (RANGES - 2) as f64;
+        let largest = low.abs().max(high.abs());
+        let finest = if largest > SMALLEST { largest * FINEST } else { 1.0 };
+        let wanted = (high / parts - low / parts).max(finest).max(SMALLEST);
         let magnitude = 10f64.powf(wanted.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|step| step * magnitude);
         let step = steps.into_iter().find(|step| *step >= wanted).unwrap_or(magnitude);
@@ -143,6 +149,23 @@ mod tests {
         ];
         for (axis, label, range) in cases {
             assert_eq!(axis.read(label), range, "{label}");
+        }
+    }
+
+    #[test]
+    fn values_that_are_nearly_the_same_have_ranges_that_numbers_can_take() {
+        for (low, high) in [
+            (0.0, 0.0),
+            (2.5, 2.5),
+            (1.0, 1.0 + f64::EPSILON),
+            (-1e20, -1e20),
+            (1e-310, 1e-310),
+            (-1e308, 1e308),
+        ] {
+            let grid = Grid::new(Axis::Real, low, high);
+            assert!(grid.step.is_finite() && grid.step > 0.0, "{low} {high} {grid:?}");
+            assert!(grid.first.is_finite() && (1..=RANGES).contains(&grid.count), "{grid:?}");
+            assert!(grid.first + grid.step > grid.first, "{grid:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::chart::{Chart, Line, Series, escape, grouped, percent};
 use super::distribution::Distribution;
 use super::facts::{ColumnFacts, Facts, Kind, SizeGroup};
-use super::words;
+use super::words::{self, Verdict};
 use crate::manifest::Measure;
 
 const STYLE: &str = include_str!("style.css");
@@ -57,9 +57,12 @@ fn paragraph(text: &str) -> String {
 }
 
 fn summary(facts: &Facts) -> String {
-    let (holds, text) = words::verdict(facts);
-    let (class, word) =
-        if holds { ("verdict", "In order.") } else { ("verdict broken", "Not in order.") };
+    let (verdict, text) = words::verdict(&facts.measures);
+    let (class, word) = match verdict {
+        Verdict::InOrder => ("verdict", "In order."),
+        Verdict::NotInOrder => ("verdict broken", "Not in order."),
+        Verdict::NotChecked => ("verdict unchecked", "Not checked."),
+    };
     let mut html = format!(
         "<div class=\"{class}\"><strong>{word}</strong> {}</div>\n<ul class=\"cards\">\n",
         escape(&text)
@@ -89,7 +92,7 @@ fn summary(facts: &Facts) -> String {
 
 fn requirements(facts: &Facts) -> String {
     let asked: Vec<&Measure> =
-        facts.measures.iter().filter(|measure| measure.holds.is_some()).collect();
+        facts.measures.iter().filter(|measure| measure.is_asked()).collect();
     if asked.is_empty() {
         return paragraph("No requirement was named.");
     }

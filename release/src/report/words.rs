@@ -12,21 +12,35 @@ pub(super) fn group(kind: Kind) -> &'static str {
     }
 }
 
+/// What became of the requirements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All hold.
+    InOrder,
+    /// Some do not, or cannot be told.
+    NotInOrder,
+    /// There are none, so nothing was checked.
+    NotChecked,
+}
+
 /// Whether everything that was asked for holds.
-pub(super) fn verdict(facts: &Facts) -> (bool, String) {
-    let asked: Vec<&Measure> =
-        facts.measures.iter().filter(|measure| measure.holds.is_some()).collect();
-    let broken = asked.iter().filter(|measure| measure.holds == Some(false)).count();
-    match (asked.len(), broken) {
-        (0, _) => (true, "No requirement was named, so none was checked.".to_owned()),
+pub(super) fn verdict(measures: &[Measure]) -> (Verdict, String) {
+    let asked = measures.iter().filter(|measure| measure.is_asked()).count();
+    let broken = measures.iter().filter(|measure| measure.is_broken()).count();
+    match (asked, broken) {
+        (0, _) => (
+            Verdict::NotChecked,
+            "No requirement was named, so this page does not say whether the records may be published."
+                .to_owned(),
+        ),
         (_, 0) => (
-            true,
+            Verdict::InOrder,
             "Every requirement holds. It was checked on the published records alone, without trusting the \
              program that made them."
                 .to_owned(),
         ),
         (all, broken) => (
-            false,
+            Verdict::NotInOrder,
             format!("{broken} of {all} requirements do not hold. These records should not be published."),
         ),
     }
@@ -209,8 +223,9 @@ pub(super) fn suppressed(facts: &Facts) -> String {
 /// What the page does not show.
 pub(super) fn pooling(facts: &Facts) -> String {
     let threshold = facts.threshold;
+    let whose = if facts.hides_persons { "persons" } else { "records" };
     format!(
-        "Values that fewer than {threshold} records have are shown together as “other values”, the lowest and the \
+        "Values that fewer than {threshold} {whose} have are shown together as “other values”, the lowest and the \
          highest numbers are part of open ranges, and counts of values are rounded to multiples of \
          {threshold}, so that nobody can be counted by comparing figures."
     )
@@ -250,4 +265,24 @@ pub(super) fn diversity(facts: &Facts, column: &str) -> Vec<(&'static str, Strin
         lines.push(("Distance from the whole table, largest", format!("{t:.2}"), meaning));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_checked_is_not_in_order() {
+        let measure = |target, holds| Measure {
+            measure: "k".to_owned(),
+            column: None,
+            value: None,
+            target,
+            holds,
+        };
+        assert_eq!(verdict(&[measure(None, None)]).0, Verdict::NotChecked);
+        assert_eq!(verdict(&[measure(Some(2.0), None)]).0, Verdict::NotInOrder);
+        assert_eq!(verdict(&[measure(Some(2.0), Some(false))]).0, Verdict::NotInOrder);
+        assert_eq!(verdict(&[measure(Some(2.0), Some(true))]).0, Verdict::InOrder);
+    }
 }

@@ -7,7 +7,7 @@ use datafusion::common::{Result, exec_err};
 use super::metrics::ReleaseMetrics;
 use super::requirement::Asked;
 use crate::association::DEFAULT_WORK;
-use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues};
+use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues, Ranges};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
 use crate::engine::spec::{SlicingSpec, Spec, Suppress};
@@ -69,11 +69,11 @@ impl Former<'_> {
             | Approach::Slice(_)
             | Approach::Freeze(_)
             | Approach::FullDomain => 0,
-            _ => alike::work_bytes(axes.clone(), rows, rows / k),
+            _ => alike::work_bytes(axes.clone(), self.publishes_means(), (rows, rows / k)),
         };
         // Cutting counts the values of every column, on every thread.
-        let counted: usize = axes.clone().map(|axis| axis.codes as usize).sum();
-        let counters = threads * size_of::<u32>() * counted.min(rows.saturating_mul(8));
+        let counted = |axis: &Axis| (axis.codes as usize).min(rows.saturating_mul(8));
+        let counters = threads * size_of::<u32>() * axes.clone().map(counted).sum::<usize>();
         check
             + alike
             + counters
@@ -151,7 +151,8 @@ impl Former<'_> {
         // Two tables were put in an order of their own.
         if self.spec.publish.is_none() {
             let secret = (&table.keys, self.spec.seed);
-            let shuffled = shuffle_alike(&mut table.rows, classes, &axes, secret);
+            let shuffled =
+                shuffle_alike(&mut table.rows, classes, (&axes, self.publishes_means()), secret);
             classes = shuffled.map_err(execution_error)?;
         }
         timer.done();
@@ -173,6 +174,10 @@ impl Former<'_> {
             self.metrics.loss.set(lost / rows.len().max(1) as f64);
         }
         Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    fn publishes_means(&self) -> bool {
+        self.spec.ranges == Ranges::Mean
     }
 
     fn check_suppressed_rows(&self, rows: usize, suppressed: usize) -> Result<()> {

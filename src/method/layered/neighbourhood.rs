@@ -14,6 +14,8 @@ const ROUNDS: usize = 5;
 const NEAREST: usize = 8;
 /// Rows at an edge that may move together, as a share of k.
 const EDGE_SHARE: f64 = 0.9;
+/// How often one class gives an edge away in a round.
+const TRIMS: usize = 16;
 /// How many edges of a class are tried, the most promising first.
 const EDGES: usize = 40;
 /// A gain below this is rounding.
@@ -58,8 +60,12 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
                 self.recut(*class);
             }
             for class in &worst {
-                self.context.job.cancel.check()?;
-                while self.trim(*class) {}
+                for _ in 0..TRIMS {
+                    self.context.job.cancel.check()?;
+                    if !self.trim(*class) {
+                        break;
+                    }
+                }
             }
             for class in &worst[..worst.len() / 2] {
                 self.context.job.cancel.check()?;
@@ -192,7 +198,8 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let (n, loss) = (class.rows.len() as f32, class.loss);
         let promise = |edge: &Edge<C, W>| (loss - edge.loss) * n / (edge.rows.len() as f32 + 0.5);
         edges.sort_by(|a, b| promise(b).total_cmp(&promise(a)));
-        edges.truncate(EDGES);
+        // A class that models keep large costs much to look at, and one edge changes it little.
+        edges.truncate(EDGES.min(EDGES * 2 * self.context.k() / class.rows.len() + 2));
         edges.iter().any(|edge| self.move_edge(at, edge))
     }
 

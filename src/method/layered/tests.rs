@@ -150,7 +150,7 @@ fn models_cost_no_more_than_plain_cuts() {
         SensitiveColumn { name: "s".into(), codes: values.into(), cardinality: 2, ordered: false };
     let sensitive = [column];
     for model in [
-        Model::Closeness { column: 0, t: 0.04 },
+        Model::Closeness { column: 0, t: 0.04, population: None },
         Model::Distinct { column: 0, at_least: 2, unit: false },
     ] {
         let requirement = Requirement { k: 5, models: vec![model] };
