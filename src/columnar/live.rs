@@ -13,7 +13,9 @@ use arrow::array::{
 };
 use arrow::buffer::{MutableBuffer, NullBuffer};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{ArrowNativeType, BinaryViewType, ByteViewType, DataType, StringViewType};
+use arrow::datatypes::{
+    ArrowDictionaryKeyType, ArrowNativeType, BinaryViewType, ByteViewType, DataType, StringViewType,
+};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 
@@ -46,24 +48,28 @@ fn rebuilt(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 /// they had could be that of the input.
 fn renumbered(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     downcast_dictionary_array!(
-        array => {
-            let mut places = vec![u32::MAX; array.values().len()];
-            let mut used: Vec<u32> = Vec::new();
-            let mut renumber = |key: usize| {
-                if places[key] == u32::MAX {
-                    places[key] = used.len() as u32;
-                    used.push(key as u32);
-                }
-                places[key] as usize
-            };
-            let keys = array.keys().iter();
-            let keys = keys.map(|key| key.map(|key| ArrowNativeType::usize_as(renumber(key.as_usize()))));
-            let keys: PrimitiveArray<_> = keys.collect();
-            let values = take(array.values(), &UInt32Array::from(used), None)?;
-            Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
-        },
+        array => renumbered_keys(array),
         _ => Ok(Arc::clone(array))
     )
+}
+
+fn renumbered_keys<K: ArrowDictionaryKeyType>(
+    array: &DictionaryArray<K>,
+) -> Result<ArrayRef, ArrowError> {
+    let mut places = vec![u32::MAX; array.values().len()];
+    let mut used: Vec<u32> = Vec::new();
+    let mut renumber = |key: K::Native| {
+        let place = &mut places[key.as_usize()];
+        if *place == u32::MAX {
+            *place = used.len() as u32;
+            used.push(key.as_usize() as u32);
+        }
+        K::Native::usize_as(*place as usize)
+    };
+    let keys = array.keys().iter().map(|key| key.map(&mut renumber));
+    let keys: PrimitiveArray<K> = keys.collect();
+    let values = take(array.values(), &UInt32Array::from(used), None)?;
+    Ok(Arc::new(DictionaryArray::try_new(keys, values)?))
 }
 
 fn rebuilt_views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
