@@ -3,7 +3,7 @@
 //! On a terminal that is one line, rewritten; in a log file a plain line now and then. A thread of its
 //! own does it, because the runtime's threads may all be busy with the query.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -148,6 +148,16 @@ fn rows_read(plan: &dyn ExecutionPlan) -> usize {
         return plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
     }
     children.into_iter().map(|child| rows_read(child.as_ref())).sum()
+}
+
+/// A line on standard output, which may be full or gone: what was done is done all the same.
+pub fn say(line: &str) {
+    let _ = writeln!(stdout().lock(), "{line}");
+}
+
+/// A line on standard error, which may be full or gone.
+pub fn warn(line: &str) {
+    let _ = writeln!(stderr().lock(), "anonymize: {line}");
 }
 
 // Standard error may be gone; the statement does not depend on it.

@@ -7,7 +7,7 @@ use anonymize_release::{Error, Job, Observer, Outcome, Phase, RunOptions, run_un
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::options::{Options, ReleaseArguments};
-use crate::progress::{Audience, Progress};
+use crate::progress::{Audience, Progress, say, warn};
 use crate::run::{Failure, asked_to_stop, audience};
 use crate::session::Session;
 
@@ -22,11 +22,11 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
     let audience = audience(options);
     if job.anonymize.seed.is_none() && !options.quiet {
-        eprintln!(
-            "anonymize: {}: no seed, so every run groups ties in another way; who compares two releases of \
-             the same rows learns more than from one. Write seed = {{ env = \"…\" }}",
+        warn(&format!(
+            "{}: no seed, so every run groups ties in another way; who compares two releases of the same rows \
+             learns more than from one. Write seed = {{ env = \"…\" }}",
             job.name
-        );
+        ));
     }
     let observer = Arc::new(Shown { audience, name: job.name.clone(), progress: Mutex::new(None) });
     let told = Arc::clone(&observer);
@@ -38,7 +38,7 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
         tell(&job, &outcome);
     }
     for note in &outcome.notes {
-        eprintln!("anonymize: {}: {note}", job.name);
+        warn(&format!("{}: {note}", job.name));
     }
     Ok(())
 }
@@ -67,23 +67,23 @@ pub fn failure(name: &str, error: Error) -> Failure {
 fn tell(job: &Job, outcome: &Outcome) {
     let Manifest { name, release, counts, tables, checks, measures, .. } = &outcome.manifest;
     if outcome.published {
-        println!("{name}: release {release} is published at {}", job.output.path);
+        say(&format!("{name}: release {release} is published at {}", job.output.path));
     } else {
-        println!("{name}: dry run, nothing was published");
+        say(&format!("{name}: dry run, nothing was published"));
     }
-    println!(
+    say(&format!(
         "{} rows read, {} published, {} suppressed",
         counts.rows_original, counts.rows_published, counts.rows_suppressed
-    );
+    ));
     if outcome.published {
         for table in tables {
             let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();
-            println!(
+            say(&format!(
                 "{}: {} files, {bytes} bytes in {}",
                 table.name,
                 table.files.len(),
                 table.location
-            );
+            ));
         }
     } else {
         measures.iter().for_each(tell_measure);
@@ -97,13 +97,13 @@ fn tell_measure(measure: &Measure) {
     let column = column.as_ref().map(|column| format!(" of {column}")).unwrap_or_default();
     let target =
         target.map(|target| format!(" (asked for: {})", number(target))).unwrap_or_default();
-    println!("  {name}{column}: {value}{target}");
+    say(&format!("  {name}{column}: {value}{target}"));
 }
 
 fn tell_check(check: &Check) {
     let column = check.column.as_ref().map(|column| format!(" of {column}")).unwrap_or_default();
     let value = check.value.map_or("cannot be told".to_owned(), number);
-    println!("check {}{column} = {} holds: {value}", check.check, number(check.limit));
+    say(&format!("check {}{column} = {} holds: {value}", check.check, number(check.limit)));
 }
 
 /// Whole numbers without a point, others with four digits.
@@ -134,7 +134,7 @@ impl Observer for Shown {
         let title = format!("{}: {phase} ({number} of {})", self.name, Phase::ALL.len());
         self.hide();
         if self.audience == Audience::Log {
-            eprintln!("anonymize: {title}");
+            warn(&title);
         }
         let progress = Progress::start(self.audience, title);
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);

@@ -9,7 +9,7 @@ use anonymize_release::report::{Source, manifest_of, options_of, report as page}
 use clap::Args;
 
 use crate::options::Options;
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::release::failure;
 use crate::run::{Failure, audience};
 use crate::session::Session;
@@ -81,7 +81,7 @@ pub async fn report(options: &Options, arguments: &ReportArguments) -> Result<()
     std::fs::write(&arguments.output, html)
         .map_err(|error| Failure::Statement(format!("cannot write {shown}: {error}")))?;
     if !options.quiet {
-        println!("{shown}: open it in a browser");
+        say(&format!("{shown}: open it in a browser"));
     }
     Ok(())
 }

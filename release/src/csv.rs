@@ -63,8 +63,7 @@ async fn header(
             continue;
         }
         let format = Format::default().with_header(true).with_delimiter(delimiter);
-        let (schema, _) =
-            format.infer_schema(bytes.as_ref(), Some(0)).map_err(|_| failed())?;
+        let (schema, _) = format.infer_schema(bytes.as_ref(), Some(0)).map_err(|_| failed())?;
         return Ok(schema.fields().iter().map(|field| field.name().clone()).collect());
     }
 }
@@ -87,7 +86,8 @@ pub(crate) async fn columns(
 ) -> Result<Option<SchemaRef>> {
     let Some(inferred) = &config.file_schema else { return Ok(None) };
     if let Some(name) = types.keys().find(|name| inferred.field_with_name(name).is_err()) {
-        let names: Vec<&str> = inferred.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<&str> =
+            inferred.fields().iter().map(|field| field.name().as_str()).collect();
         return Err(Error::job(format!(
             "{what}: types names '{name}', which is no column of the files; the columns are {}",
             names.join(", ")
@@ -95,8 +95,10 @@ pub(crate) async fn columns(
     }
     let guessed = inferred.fields().iter();
     let guessed = guessed.filter(|field| field.data_type().is_numeric());
-    let guessed: Vec<&str> =
-        guessed.map(|field| field.name().as_str()).filter(|name| !types.contains_key(*name)).collect();
+    let guessed: Vec<&str> = guessed
+        .map(|field| field.name().as_str())
+        .filter(|name| !types.contains_key(*name))
+        .collect();
     let as_texts = retyped(inferred, |field| {
         guessed.contains(&field.name().as_str()).then_some(DataType::Utf8)
     });

@@ -29,6 +29,7 @@ mod place;
 mod progress;
 pub mod report;
 mod run;
+mod scratch;
 mod session;
 mod sql;
 pub mod store;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::engine::use_seed;
-use tempfile::TempDir;
 
 use crate::checksum;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
-use crate::place::{Found, Lock, Place, new_release};
+use crate::place::{Found, Lock, Place, Unpublished, new_release};
 use crate::progress::{Observer, Phase, Silent};
+use crate::scratch::Scratch;
 use crate::session;
 use crate::verify::{columns, verify};
 use crate::write::{Written, plan, write};
@@ -93,11 +93,12 @@ pub async fn run_until(
     let mut stopped = std::pin::pin!(stopped);
     let observer = options.observer.as_ref();
     observer.phase(Phase::Prepare);
-    let (context, planned) = until(&mut stopped, prepare(job, host)).await?;
+    let (context, planned, job) = until(&mut stopped, prepare(job, host)).await?;
+    let job = &job;
     let release = new_release()?;
     if options.dry_run {
-        let scratch = scratch(&context)?;
-        let staging = format!("{}/", scratch.path().display());
+        let scratch = Scratch::new(&context)?;
+        let staging = scratch.url();
         let made = make(job, &context, planned, &staging, observer);
         let manifest = until(&mut stopped, made).await?.into_manifest(job, &release, None)?;
         return Ok(Outcome { manifest, published: false, notes: Vec::new() });
@@ -108,19 +109,6 @@ pub async fn run_until(
         Staged { place: Arc::clone(&place), release: release.clone(), lock: Some(lock) };
     let outcome = staged.publish(job, (&context, planned), observer, &mut stopped).await;
     staged.finish(outcome).await
-}
-
-/// A directory for a dry run, where the session keeps its temporary files. It goes with the run.
-fn scratch(context: &SessionContext) -> Result<TempDir> {
-    const PREFIX: &str = "anonymize-dry-run-";
-    let temporary = context.runtime_env().disk_manager.create_tmp_file("a dry run").ok();
-    // Two levels up: the session's files are in a directory that goes with the session.
-    let parent = temporary.as_ref().and_then(|file| file.path()?.parent()?.parent());
-    match parent {
-        Some(parent) => TempDir::with_prefix_in(PREFIX, parent),
-        None => TempDir::with_prefix(PREFIX),
-    }
-    .map_err(|error| Error::storage("no place for a dry run", error))
 }
 
 async fn until<T>(
@@ -134,13 +122,13 @@ async fn until<T>(
     }
 }
 
-async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame)> {
-    let context = session::open(job, host).await?;
+async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame, Job)> {
+    let (context, job) = session::open(job, host).await?;
     if let Some(seed) = &job.anonymize.seed {
-        use_seed(&context, &seed.reveal(job)?);
+        use_seed(&context, &seed.reveal(&job)?);
     }
-    let planned = plan(job, &context).await?;
-    Ok((context, planned))
+    let planned = plan(&job, &context).await?;
+    Ok((context, planned, job))
 }
 
 /// Written, read back and found to hold.
@@ -245,13 +233,12 @@ impl Staged {
         };
         observer.phase(Phase::Publish);
         let Some(lock) = &self.lock else { return End::Discard(Error::Cancelled) };
-        if let Err(unpublished) = self.place.publish(lock, &found, &manifest).await {
-            return match unpublished.is_uncertain {
-                true => End::Leave(unpublished.error),
-                false => End::Discard(unpublished.error),
-            };
-        }
-        let mut notes = Vec::new();
+        let note = match self.place.publish(lock, &found, &manifest).await {
+            Ok(note) => note,
+            Err(Unpublished { error, is_uncertain: true }) => return End::Leave(error),
+            Err(Unpublished { error, is_uncertain: false }) => return End::Discard(error),
+        };
+        let mut notes: Vec<String> = note.into_iter().collect();
         if let Some(last) = &found.manifest
             && let Err(error) = self.place.retire(last, &manifest).await
         {
@@ -268,6 +255,13 @@ impl Staged {
         observer: &dyn Observer,
     ) -> Result<(Found, Manifest)> {
         let found = self.place.find().await?;
+        if let Some(other) = found.manifest.as_ref().filter(|last| last.name != job.name) {
+            return Err(Error::job(format!(
+                "the output '{}' holds the releases of the job '{}': give '{}' an output of its own, or, if it is the \
+                 same job, its name",
+                job.output.path, other.name, job.name
+            )));
+        }
         if let Some(lock) = &self.lock {
             self.place.tidy(lock, &found).await?;
         }

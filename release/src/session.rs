@@ -1,6 +1,6 @@
 //! A session of the job's own: its inputs and views, and nobody else's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -17,6 +17,7 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
+use object_store::{ObjectMeta, ObjectStore};
 
 use crate::csv;
 use crate::error::{Error, Result};
@@ -81,6 +82,9 @@ impl<'a> Files<'a> {
             let kind = self.format.ending();
             return Err(Error::Failed(format!("{what}: there is no {kind} file at '{path}'")));
         }
+        if url.is_collection() && self.partitions.is_empty() {
+            check_no_deeper(&location, &files, (ending, path), what).await?;
+        }
         let options = ListingOptions::new(self.format())
             .with_file_extension(ending)
             .with_table_partition_cols(self.partitions.clone());
@@ -106,23 +110,50 @@ impl<'a> Files<'a> {
     }
 }
 
-/// A session with the host's limits and settings, and the job's inputs and rows. It has no seed: who reports on
-/// a release need not know the secret.
-pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<SessionContext> {
+/// Files of deeper directories would be left out without a word.
+async fn check_no_deeper(
+    location: &Location,
+    files: &[ObjectMeta],
+    (ending, path): (&str, &str),
+    what: &str,
+) -> Result<()> {
+    let failed = |error: object_store::Error| Error::storage(what, error);
+    let all: Vec<_> =
+        location.store.list(Some(&location.path)).try_collect().await.map_err(failed)?;
+    let read: HashSet<_> = files.iter().map(|file| &file.location).collect();
+    let is_left_out = |file: &&ObjectMeta| {
+        // Writers keep their own files in directories that start so.
+        let below = file.location.prefix_match(&location.path);
+        let is_hidden =
+            below.is_some_and(|mut parts| parts.any(|part| part.as_ref().starts_with(['.', '_'])));
+        file.location.as_ref().ends_with(ending) && !is_hidden && !read.contains(&file.location)
+    };
+    match all.iter().filter(is_left_out).count() {
+        0 => Ok(()),
+        files => Err(Error::Failed(format!(
+            "{what}: {files} {ending} files are in directories below '{path}' and would not be read: put them into one \
+             directory, make every directory an input of its own, or, if the directories are named like \
+             year=2026, write partitions = [\"year\"]"
+        ))),
+    }
+}
+
+/// A session with the host's limits and settings, and the job's inputs and rows; and the job with its columns
+/// spelled as those rows do. The session has no seed: who reports on a release need not know the secret.
+pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<(SessionContext, Job)> {
     let context = bare(job, host)?;
     for (name, input) in &job.inputs {
         register_input(job, &context, name, input).await?;
     }
+    view(&context, ORIGINAL, &job.source()?, "the input").await?;
+    let rows = context.table(TableReference::bare(ORIGINAL)).await;
+    let rows = rows.map_err(|error| Error::planning("the input", error))?;
+    let job = job.spelled_as_in(rows.schema().as_arrow());
     for (column, hierarchy) in &job.anonymize.hierarchies {
         match hierarchy {
             Hierarchy::Query(query) => {
-                view(
-                    &context,
-                    &hierarchy_view(column),
-                    query,
-                    &format!("the hierarchy of '{column}'"),
-                )
-                .await?;
+                let what = format!("the hierarchy of '{column}'");
+                view(&context, &hierarchy_view(column), query, &what).await?;
             }
             Hierarchy::File(path) => {
                 // The operator reads it later, from a store that the session must know by then.
@@ -131,8 +162,7 @@ pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<SessionCont
             _ => {}
         }
     }
-    view(&context, ORIGINAL, &job.source()?, "the input").await?;
-    Ok(context)
+    Ok((context, job))
 }
 
 /// A session that knows the functions and no table.

@@ -43,6 +43,13 @@ pub(crate) async fn plan(job: &Job, context: &SessionContext) -> Result<DataFram
         .await
         .map_err(|error| Error::planning("anonymize", error))?;
     for column in &job.output.partition_by {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if !column.bytes().all(is_plain) {
+            return Err(Error::job(format!(
+                "output: partition_by cannot take '{column}': names of directories are read back reliably if the \
+                 column's name has only letters from a to z, digits, _ and -; rename it in query with AS"
+            )));
+        }
         let schema = frame.schema().as_arrow();
         let Ok(field) = schema.field_with_name(column) else {
             let names: Vec<&str> =

@@ -81,6 +81,25 @@ fn a_mistake_in_the_job_exits_with_2() {
     assert_eq!(script.code, Some(2));
 }
 
+/// Nobody reads what the program says; what it does is the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_is_gone_changes_nothing() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let directory = tempdir().unwrap();
+    fs::write(directory.path().join("job.toml"), job(2000, "out", "")).unwrap();
+    for arguments in [
+        &["release", "job.toml"][..],
+        &["release", "job.toml", "--dry-run"],
+        &["report", "--job", "job.toml"],
+    ] {
+        let mut command = program(directory.path(), arguments);
+        command.env("CENSUS_SEED", "s").stdout(full()).stderr(full());
+        assert_eq!(command.status().unwrap().code(), Some(0), "{arguments:?}");
+    }
+    assert!(directory.path().join("report.html").exists());
+}
+
 /// A run over so many rows that it is still at work when it is hit.
 #[cfg(unix)]
 fn hit_a_run(directory: &Path, signal: &str) -> Option<i32> {

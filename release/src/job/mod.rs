@@ -26,6 +26,7 @@
 //! max_suppressed = 0.02
 //! ```
 
+mod names;
 mod options;
 mod sections;
 mod seed;
@@ -135,7 +136,7 @@ impl Job {
     /// Tomorrow's input must not be today's release.
     fn check_apart(&self, name: &str, input: &Input) -> Result<()> {
         let (read, written) =
-            (with_slash(&self.locate(&input.path)), with_slash(&self.locate(&self.output.path)));
+            (real(&self.locate(&input.path)), real(&self.locate(&self.output.path)));
         match written.starts_with(&read) || read.starts_with(&written) {
             true => Err(Error::job(format!(
                 "the output '{}' and input '{name}' are in one another: the next run would read this release; \
@@ -164,9 +165,21 @@ impl Job {
     }
 }
 
-/// A path as a directory.
-fn with_slash(path: &str) -> String {
-    format!("{}/", path.trim_end_matches('/'))
+/// A path as a directory, whatever links lead there. Of a path that is not there yet, as far as it is.
+fn real(path: &str) -> String {
+    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
+    let local = path.strip_prefix("file://").unwrap_or(path);
+    if local.contains("://") {
+        return with_slash(local);
+    }
+    let there = Path::new(local).ancestors().find_map(|ancestor| {
+        let rest = Path::new(local).strip_prefix(ancestor).ok()?;
+        Some(ancestor.canonicalize().ok()?.join(rest))
+    });
+    match there {
+        Some(path) => with_slash(&path.display().to_string()),
+        None => with_slash(local),
+    }
 }
 
 /// A mistake in the text, by line. The line itself is not repeated: it may hold the seed.

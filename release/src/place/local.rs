@@ -95,7 +95,20 @@ impl LocalPlace {
         removed
     }
 
-    pub(super) fn publish(&self, manifest: &Manifest) -> Result<()> {
+    /// A directory that nobody else can look into: what is not verified yet may tell more than it should.
+    pub(super) fn prepare_staging(&self) -> Result<()> {
+        let path = self.path(super::STAGING);
+        let failed = |error: std::io::Error| self.failed("cannot prepare", super::STAGING, &error);
+        fs::create_dir_all(&path).map_err(failed)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn publish(&self, manifest: &Manifest) -> Result<Option<String>> {
         let staging = self.path(&Place::staging(&manifest.release));
         let release = self.path(&Place::release(&manifest.release));
         let failed = |error: std::io::Error| self.failed("cannot publish to", "", &error);
@@ -116,22 +129,30 @@ impl LocalPlace {
         // From here on the release is published, whatever else fails.
         let _ = sync_directory(&self.root);
         let _ = fs::remove_dir(self.path(super::STAGING));
-        self.follow(&manifest.release);
-        Ok(())
+        Ok(self.follow(&manifest.release))
     }
 
-    /// Turns the link `current` to the release, for readers that take nothing but a path.
+    /// Turns the link `current` to the release, for readers that take nothing but a path. Says what they should
+    /// know if it cannot.
     #[cfg(unix)]
-    fn follow(&self, release: &str) {
+    fn follow(&self, release: &str) -> Option<String> {
         let new = self.path(&format!(".{CURRENT}.{release}"));
+        let current = self.path(CURRENT);
         let linked = std::os::unix::fs::symlink(Place::release(release), &new);
-        if linked.and_then(|()| fs::rename(&new, self.path(CURRENT))).is_err() {
-            let _ = fs::remove_file(&new);
-        }
+        let error = linked.and_then(|()| fs::rename(&new, &current)).err()?;
+        let _ = fs::remove_file(&new);
+        Some(format!(
+            "'{}' could not be turned to the new release ({}), so who reads it sees something else: move away what \
+             is there; manifest.json names the new release",
+            current.display(),
+            error.kind()
+        ))
     }
 
     #[cfg(not(unix))]
-    fn follow(&self, _release: &str) {}
+    fn follow(&self, _release: &str) -> Option<String> {
+        None
+    }
 
     fn failed(&self, what: &str, relative: &str, error: &std::io::Error) -> Error {
         Error::storage(&format!("{what} '{}'", self.path(relative).display()), error)

@@ -124,19 +124,26 @@ impl Place {
         }
     }
 
-    /// Removes what runs that were killed left behind. Whoever calls holds the lock.
+    /// Removes what runs that were killed left behind, and makes a place for what is not verified yet. Whoever
+    /// calls holds the lock.
     pub(crate) async fn tidy(&self, lock: &Lock, found: &Found) -> Result<()> {
         let known: Vec<&str> = found.manifest.iter().flat_map(known_releases).collect();
         let is_stray = |name: &str| is_release(name) && !known.contains(&name);
+        // Without a pointer nobody can tell which of the releases are strays: the last one may be among them. They
+        // wait until a pointer is there again.
+        let knows_strays = found.manifest.is_some();
         match (self, lock) {
             (Self::Local(place), _) => {
                 place.remove_children(STAGING, is_release)?;
-                place.remove_children(RELEASES, is_stray)
+                if knows_strays {
+                    place.remove_children(RELEASES, is_stray)?;
+                }
+                place.prepare_staging()
             }
             (Self::Remote(place), Lock::Remote(lock)) => {
                 place.remove_children(STAGING, is_release).await?;
                 // A run that lost its lock may be about to name its release: that one waits for the next run.
-                match lock.was_taken_over {
+                match lock.was_taken_over || !knows_strays {
                     true => Ok(()),
                     false => place.remove_children(RELEASES, is_stray).await,
                 }
@@ -157,17 +164,19 @@ impl Place {
         }
     }
 
-    /// Puts the staged files in place and then names them in the pointer: the release is published.
+    /// Puts the staged files in place and then names them in the pointer: the release is published. Returns what
+    /// somebody should look at all the same.
     pub(crate) async fn publish(
         &self,
         lock: &Lock,
         found: &Found,
         manifest: &Manifest,
-    ) -> Result<(), Unpublished> {
+    ) -> Result<Option<String>, Unpublished> {
         match (self, lock) {
             (Self::Local(place), _) => Ok(place.publish(manifest)?),
             (Self::Remote(place), Lock::Remote(lock)) => {
-                place.publish(lock, found.version.as_ref(), manifest).await
+                place.publish(lock, found.version.as_ref(), manifest).await?;
+                Ok(None)
             }
             (Self::Remote(_), Lock::Local(_)) => {
                 Err(Error::Failed("a lock of another place".to_owned()).into())

@@ -289,11 +289,8 @@ fn merged(
     let threshold = fewest.threshold as f64;
     let mut groups: Vec<(usize, usize, Counted)> = Vec::new();
     for bin in 0..grid.count {
-        let counted = Counted {
-            before: before.bins[bin],
-            owners: owners.bins[bin],
-            after: after.bins[bin],
-        };
+        let counted =
+            Counted { before: before.bins[bin], owners: owners.bins[bin], after: after.bins[bin] };
         match groups.last_mut() {
             Some((_, to, sum)) if sum.owners < threshold => {
                 *to = bin;
@@ -313,8 +310,7 @@ fn merged(
     };
     let mut bars: Vec<Bar> = groups.into_iter().map(bar).collect();
     let mut rest = Bar::new(OTHER, 0.0, 0.0);
-    let missing =
-        Counted { before: before.missing, owners: owners.missing, after: after.missing };
+    let missing = Counted { before: before.missing, owners: owners.missing, after: after.missing };
     let hidden = Counted { before: before.hidden, owners: owners.hidden, after: after.hidden };
     for (label, counted) in [(MISSING, missing), (HIDDEN, hidden)] {
         let Counted { before, after, .. } = counted;

@@ -131,7 +131,7 @@ fn kind(options: &AnonymizeOptions) -> Kind {
     }
 }
 
-async fn count(context: &SessionContext, table: &str) -> Result<u64> {
+pub(super) async fn count(context: &SessionContext, table: &str) -> Result<u64> {
     let query = format!("SELECT count(*) FROM {}", identifier(table));
     Ok(pairs(context, &query).await?.first().map_or(0, |(_, rows)| *rows))
 }
@@ -225,8 +225,7 @@ async fn columns(
     let second = if kind == Kind::TwoTables { PUBLISHED_SENSITIVE } else { PUBLISHED };
     let roles = options.all_quasi_identifiers().into_iter().map(|name| (name, false, PUBLISHED));
     let sensitive = options.sensitive.iter().map(|name| (name.clone(), true, second));
-    let fewest =
-        Fewest { threshold: source.threshold(), person: options.privacy_unit.as_deref() };
+    let fewest = Fewest { threshold: source.threshold(), person: options.privacy_unit.as_deref() };
     let mut found = Vec::new();
     for (name, is_sensitive, table) in roles.chain(sensitive) {
         let published = schema(context, table).await?;

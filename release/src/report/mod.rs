@@ -19,13 +19,14 @@ mod words;
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
+use serde_json::Value;
 
 use crate::current::{current, register_release};
 use crate::error::{Error, Result};
 use crate::job::{AnonymizeOptions, Format, Job};
 use crate::manifest::Manifest;
 use crate::session::{self, Files};
-use crate::sql::{PUBLISHED, PUBLISHED_SENSITIVE};
+use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
 
 /// The fewest records of a value that a page shows without being told otherwise.
 const FEWEST: u64 = 10;
@@ -55,10 +56,51 @@ impl Source {
 
 /// Measures a release and writes the page.
 pub async fn report(source: &Source, host: &SessionContext) -> Result<String> {
-    let context = session::open(&source.job, host).await?;
+    let (context, job) = session::open(&source.job, host).await?;
+    let source = &Source { job, ..source.clone() };
     let manifest = register_published(source, &context).await?;
+    if let Some(manifest) = &manifest {
+        check_belongs(source, &context, manifest).await?;
+    }
     let facts = facts::gather(source, &context, manifest.as_ref()).await?;
     Ok(page::page(&facts))
+}
+
+/// Whether the release was made with the options and of the rows that the page would compare it with.
+async fn check_belongs(
+    source: &Source,
+    context: &SessionContext,
+    manifest: &Manifest,
+) -> Result<()> {
+    let job = &source.job;
+    // Who names the published table may ask it for something else.
+    if source.published.is_none() {
+        let options = serde_json::to_value(&job.anonymize)
+            .map_err(|error| Error::storage("the options cannot be compared", error))?;
+        if let Some(name) = first_difference(&options, &manifest.options) {
+            return Err(Error::Failed(format!(
+                "release {} was made with other options than those of the job ('{name}' differs): run the job \
+                 again, or report with the job as it was",
+                manifest.release
+            )));
+        }
+    }
+    let (then, now) = (manifest.counts.rows_original, facts::count(context, ORIGINAL).await?);
+    match then == now {
+        true => Ok(()),
+        false => Err(Error::Failed(format!(
+            "release {} was made of {then} rows and the original has {now} now: run the job again, or name the \
+             table that it was made of, as in anonymize report original.parquet --job job.toml",
+            manifest.release
+        ))),
+    }
+}
+
+/// The first option that one has and the other has not, or has otherwise.
+fn first_difference(one: &Value, other: &Value) -> Option<String> {
+    let (Value::Object(one), Value::Object(other)) = (one, other) else { return None };
+    let mut names = one.keys().chain(other.keys());
+    names.find(|name| one.get(*name) != other.get(*name)).cloned()
 }
 
 /// The release that a path is the output of, if it is one.

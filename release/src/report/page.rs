@@ -91,8 +91,7 @@ fn summary(facts: &Facts) -> String {
 }
 
 fn requirements(facts: &Facts) -> String {
-    let asked: Vec<&Measure> =
-        facts.measures.iter().filter(|measure| measure.is_asked()).collect();
+    let asked: Vec<&Measure> = facts.measures.iter().filter(|measure| measure.is_asked()).collect();
     if asked.is_empty() {
         return paragraph("No requirement was named.");
     }

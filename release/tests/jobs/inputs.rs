@@ -135,3 +135,136 @@ async fn every_kind_of_release_has_a_page() {
         );
     }
 }
+
+const CSV: &str = r#"
+[input.lake]
+path = "lake/"
+format = "csv"
+[anonymize]
+k = 4
+quasi_identifiers = ["AGE"]
+identifiers = ["name"]
+keep = ["zip"]
+[checks]
+max_column_loss = { Age = 1.0 }
+[output]
+path = "out"
+"#;
+
+fn write(directory: &Path, path: &str, header: &str, row: impl Fn(u32) -> String) {
+    let path = directory.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let rows: String = (0..40).map(|i| row(i) + "\n").collect();
+    fs::write(path, format!("{header}{rows}")).unwrap();
+}
+
+async fn failure(directory: &Path, text: &str) -> String {
+    let job = Job::from_toml(text, directory).unwrap();
+    let outcome = run(&job, &SessionContext::new(), RunOptions::default()).await;
+    outcome.map(|outcome| outcome.manifest.release).unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn csv_files_with_columns_in_another_order_are_refused() {
+    let directory = tempdir().unwrap();
+    let directory = directory.path();
+    let row = |i: u32| format!("{},{},Secret{i}", 20 + i % 5, 10000 + i % 3);
+    write(directory, "lake/a.csv", "age,zip,name\n", row);
+    write(directory, "lake/b.csv", "age,\"zip\",name\r\n", row);
+    release(directory, CSV).await;
+    let swapped = |i: u32| format!("{},Secret{i},{}", 20 + i % 5, 10000 + i % 3);
+    write(directory, "lake/c.csv", "age,name,zip\n", swapped);
+    let error = failure(directory, CSV).await;
+    assert!(error.contains("file 3 of 3") && error.contains("UNION ALL BY NAME"), "{error}");
+    write(directory, "lake/c.csv", "", row);
+    let error = failure(directory, CSV).await;
+    assert!(error.contains("file 3 of 3") && !error.contains("Secret"), "{error}");
+}
+
+#[tokio::test]
+async fn codes_keep_their_leading_zeros() {
+    let directory = tempdir().unwrap();
+    let directory = directory.path();
+    // The first such code comes late.
+    let row = |i: u32| {
+        let zip = if i == 39 { "02139".to_owned() } else { (10000 + i % 3).to_string() };
+        format!("{},{zip},n{i}", 20 + i % 5)
+    };
+    write(directory, "lake/a.csv", "age,zip,name\n", row);
+    let types = |outcome: &Outcome| {
+        let schema = outcome.manifest.tables[0].schema.iter();
+        schema.map(|column| (column.name.clone(), column.r#type.clone())).collect::<Vec<_>>()
+    };
+    let zip = |outcome: &Outcome| {
+        let types = types(outcome);
+        types.iter().find(|(name, _)| name == "zip").map(|(_, r#type)| r#type.clone()).unwrap()
+    };
+    assert!(zip(&release(directory, CSV).await).starts_with("Utf8"));
+    let with = |types: &str| {
+        CSV.replace("format = \"csv\"", &format!("format = \"csv\"\ntypes = {types}"))
+    };
+    assert_eq!(zip(&release(directory, &with("{ zip = \"integer\" }")).await), "Int64");
+    assert_eq!(zip(&release(directory, &with("{ zip = \"number\" }")).await), "Float64");
+    let error = failure(directory, &with("{ zipp = \"text\" }")).await;
+    assert!(error.contains("types names 'zipp'") && error.contains("age, zip, name"), "{error}");
+}
+
+#[tokio::test]
+async fn files_that_would_not_be_read_are_told() {
+    let directory = tempdir().unwrap();
+    let directory = directory.path();
+    let row = |i: u32| format!("{},{},n{i}", 20 + i % 5, 10000 + i % 3);
+    write(directory, "lake/a.csv", "age,zip,name\n", row);
+    write(directory, "lake/more/b.csv", "age,zip,name\n", row);
+    let error = failure(directory, CSV).await;
+    assert!(error.contains("1 .csv files are in directories below"), "{error}");
+}
+
+#[tokio::test]
+async fn a_page_is_not_about_another_job_or_other_rows() {
+    let directory = tempdir().unwrap();
+    let directory = directory.path();
+    let row = |i: u32| format!("{},{},n{i}", 20 + i % 5, 10000 + i % 3);
+    write(directory, "lake/a.csv", "age,zip,name\n", row);
+    release(directory, CSV).await;
+    let page = async |text: &str| {
+        let job = Job::from_toml(text, directory).unwrap();
+        let source = Source { job, published: None, threshold: None, title: None };
+        report(&source, &SessionContext::new()).await
+    };
+    let html = page(CSV).await.unwrap();
+    assert!(html.contains("Records by age"), "{html}");
+    let error = page(&CSV.replace("k = 4", "k = 5")).await.unwrap_err().to_string();
+    assert!(error.contains("'k' differs"), "{error}");
+    write(directory, "lake/b.csv", "age,zip,name\n", row);
+    let error = page(CSV).await.unwrap_err().to_string();
+    assert!(error.contains("made of 40 rows and the original has 80 now"), "{error}");
+}
+
+#[tokio::test]
+async fn a_value_of_one_person_is_not_on_the_page_however_often_it_was_recorded() {
+    let directory = tempdir().unwrap();
+    let draft = Draft {
+        query: "SELECT 20 + i % 5 AS age, CASE WHEN i < 60 THEN 'RareDisease' ELSE 'Flu' END AS disease,
+                  CASE WHEN i < 60 THEN 0 ELSE i END AS person, 2.5 AS weight
+                FROM (SELECT unnest(range(0, 1200)) AS i)",
+        anonymize: "k = 5\nquasi_identifiers = [\"age\", \"weight\"]\nsensitive = [\"disease\"]\nprivacy_unit = \"person\"",
+        ..Draft::new("out")
+    };
+    draft.run(directory.path()).await.unwrap();
+    let job = draft.job(directory.path()).unwrap();
+    let source = Source { job, published: None, threshold: None, title: None };
+    let html = report(&source, &SessionContext::new()).await.unwrap();
+    assert!(!html.contains("RareDisease") && html.contains("Records by weight"));
+}
+
+#[tokio::test]
+async fn hierarchies_of_columns_with_any_name_are_queries() {
+    let directory = tempdir().unwrap();
+    let draft = Draft {
+        query: "SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'b' END AS \"My.Code\" FROM (SELECT unnest(range(0, 60)) AS i)",
+        anonymize: "k = 40\nquasi_identifiers = [\"My.Code\"]\nhierarchies = { \"My.Code\" = { query = \"SELECT * FROM (VALUES ('a', '*'), ('b', '*')) AS t(leaf, top)\" } }",
+        ..Draft::new("out")
+    };
+    draft.run(directory.path()).await.unwrap();
+}

@@ -97,8 +97,88 @@ async fn what_a_killed_run_left_is_removed_by_the_next() {
         std::fs::create_dir_all(path).unwrap();
         std::fs::write(path.join("x.parquet"), "half").unwrap();
     }
+    // Without a pointer nobody can tell whether a release is one that readers use.
+    let strict = Draft { checks: "min_k = 5000", ..Draft::new("out") };
+    strict.run(directory.path()).await.unwrap_err();
+    assert!(!stale.exists() && orphan.exists() && foreign.exists());
     Draft::new("out").run(directory.path()).await.unwrap();
-    assert!(!stale.exists() && !orphan.exists() && foreign.exists());
+    Draft::new("out").run(directory.path()).await.unwrap();
+    assert!(!orphan.exists() && foreign.exists());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_is_not_verified_yet_is_nobody_elses() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempdir().unwrap();
+    let large = Draft {
+        query: "SELECT age, sex, education, zip, occupation, person_id FROM sample_census(rows => 300000)",
+        ..Draft::new("out")
+    };
+    let job = large.job(directory.path()).unwrap();
+    let staging = directory.path().join("out/.staging");
+    let mut modes = Vec::new();
+    let stop = async {
+        // Something is in there.
+        while std::fs::read_dir(&staging).map_or(0, Iterator::count) == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        modes.push(std::fs::metadata(&staging).unwrap().permissions().mode() & 0o777);
+    };
+    let _ = run_until(&job, &SessionContext::new(), RunOptions::default(), stop).await;
+    assert_eq!(modes, [0o700]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_that_cannot_be_turned_is_told() {
+    let directory = tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("out/current/published")).unwrap();
+    let outcome = Draft::new("out").run(directory.path()).await.unwrap();
+    assert!(outcome.published);
+    assert!(outcome.notes[0].contains("out/current' could not be turned"), "{:?}", outcome.notes);
+}
+
+#[tokio::test]
+async fn releases_of_another_job_are_not_replaced() {
+    let directory = tempdir().unwrap();
+    Draft::new("out").run(directory.path()).await.unwrap();
+    let before = tree(directory.path());
+    let mut job = Draft::new("out").job(directory.path()).unwrap();
+    job.name = "patients".to_owned();
+    let error = run(&job, &SessionContext::new(), RunOptions::default()).await.unwrap_err();
+    assert!(error.to_string().contains("holds the releases of the job 'census'"), "{error}");
+    assert_eq!(tree(directory.path()), before);
+}
+
+#[tokio::test]
+async fn a_row_is_suppressed_once_whichever_constraint_hides_it() {
+    let directory = tempdir().unwrap();
+    // Half of the rare rows are rare in one column and half in the other.
+    let draft = Draft {
+        query: "SELECT CASE WHEN i < 5 THEN 'a' || i ELSE 'x' END AS a,
+                  CASE WHEN i >= 5 AND i < 10 THEN 'b' || i ELSE 'y' END AS b
+                FROM (SELECT unnest(range(0, 200)) AS i)",
+        anonymize: "constraints = [{ columns = [\"a\"], k = 8 }, { columns = [\"b\"], k = 8 }]\nsuppress = true\nsuppression_limit = 1.0",
+        ..Draft::new("out")
+    };
+    let outcome = draft.run(directory.path()).await;
+    let counts = outcome.unwrap().manifest.counts;
+    assert_eq!(counts.rows_suppressed, 200 - kept(directory.path()).await, "{counts:?}");
+    assert!(counts.rows_suppressed >= 10, "{counts:?}");
+    let strict = Draft { checks: "max_suppressed = 0.04", ..draft };
+    let error = strict.run(directory.path()).await.unwrap_err().to_string();
+    assert!(error.contains("max_suppressed = 0.04 is not met"), "{error}");
+}
+
+/// Published rows in which neither column is a star.
+async fn kept(directory: &Path) -> u64 {
+    let output = directory.join("out");
+    let context = SessionContext::new();
+    let table = &manifest(&output).tables[0];
+    register_release(&context, output.to_str().unwrap(), table, "released").await.unwrap();
+    let rows = context.sql("SELECT * FROM released WHERE a <> '*' AND b <> '*'").await.unwrap();
+    rows.count().await.unwrap() as u64
 }
 
 #[tokio::test]

@@ -84,6 +84,7 @@ fn mistakes_say_what_to_write() {
         (GOOD.replace("[output]\npath = \"out\"", ""), "write [output] and path"),
         (GOOD.replace("path = \"out\"", ""), "path is missing"),
         (GOOD.replace("path = \"out\"", "path = \"lake/out\""), "are in one another"),
+        (GOOD.replace("path = \"out\"", "path = \"file:///lake/out\""), "are in one another"),
         (
             GOOD.replace("path = \"lake/\"", "path = \"lake/\"\ndelimiter = \";\""),
             "write format = \"csv\"",
@@ -116,6 +117,15 @@ async fn mistakes_that_the_data_shows_are_found_before_the_output_is_touched() {
             },
             "partition_by names 'person_id', which is not published",
         ),
+        (
+            Draft {
+                query: "SELECT age, sex AS \"Straße\" FROM sample_census(rows => 100)",
+                anonymize: "k = 10\nquasi_identifiers = [\"age\"]\nkeep = [\"Straße\"]",
+                output: "path = \"out\"\npartition_by = [\"Straße\"]".to_owned(),
+                checks: "",
+            },
+            "partition_by cannot take 'Straße'",
+        ),
     ];
     for (draft, expected) in cases {
         let error = draft.run(directory.path()).await.unwrap_err();
@@ -130,4 +140,15 @@ async fn mistakes_that_the_data_shows_are_found_before_the_output_is_touched() {
     let error = draft.run(directory.path()).await.unwrap_err().to_string();
     assert!(error.contains("the environment has no variable 'NO_SUCH_SEED'"), "{error}");
     assert!(!directory.path().join("out").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_into_the_input_is_no_place_for_the_output() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("lake")).unwrap();
+    std::os::unix::fs::symlink("lake", directory.path().join("link")).unwrap();
+    let text = GOOD.replace("path = \"out\"", "path = \"link/out\"");
+    let error = Job::from_toml(&text, directory.path()).unwrap_err().to_string();
+    assert!(error.contains("are in one another"), "{error}");
 }
