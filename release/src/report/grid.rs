@@ -83,7 +83,9 @@ impl Grid {
         let step = steps.into_iter().find(|step| *step >= wanted).unwrap_or(magnitude);
         let step = if axis == Axis::Real { step } else { step.max(1.0) };
         let first = (low / step).floor() * step;
-        let count = (((high - first) / step).floor() as usize + 1).clamp(1, RANGES);
+        // Numbers at both ends of what a number can be are further apart than a number can be.
+        let count = ((high - first) / step).floor() + 1.0;
+        let count = count.clamp(1.0, RANGES as f64) as usize;
         Self { axis, first, step, count }
     }
 
