@@ -22,6 +22,7 @@ mod script;
 mod serve;
 mod session;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
     match start(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("anonymize: {failure}");
+            // Where nobody can be told, the exit code still says it.
+            let _ = writeln!(std::io::stderr(), "anonymize: {failure}");
             ExitCode::from(failure.exit_code())
         }
     }
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
 
 fn start(options: &Options) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        // Statements are walked recursively; a long one must not end the program.
+        .thread_stack_size(32 << 20)
         .enable_all()
         .build()
         .map_err(|error| Failure::Setup(format!("cannot start the worker threads: {error}")))?;

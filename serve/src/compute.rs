@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
+use crate::complexity::STACK_BYTES;
 use crate::error::{Error, Result};
 
 /// How long threads that still compute may hold up the end of the service.
@@ -21,8 +22,11 @@ pub struct Compute {
 impl Compute {
     /// As many threads as there are cores.
     pub fn new() -> Result<Self> {
-        let runtime =
-            Builder::new_multi_thread().thread_name("anonymize-compute").enable_all().build();
+        let runtime = Builder::new_multi_thread()
+            .thread_name("anonymize-compute")
+            .thread_stack_size(STACK_BYTES)
+            .enable_all()
+            .build();
         let failed = |error| Error::setup(format!("cannot start the worker threads: {error}"));
         Ok(Self { runtime: Some(runtime.map_err(failed)?) })
     }

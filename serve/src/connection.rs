@@ -23,6 +23,7 @@ use datafusion_postgres::{DfSessionService, pgwire};
 use futures::Sink;
 use log::info;
 
+use crate::complexity;
 use crate::gate;
 use crate::session::Session;
 use crate::startup::Startup;
@@ -92,6 +93,7 @@ impl SimpleQueryHandler for Statements {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
+        complexity::check(query)?;
         let protocol = &self.session.workspace()?.protocol;
         SimpleQueryHandler::do_query(protocol, client, &gate::in_known_words(query)).await
     }
@@ -153,6 +155,7 @@ impl QueryParser for Parser {
     where
         C: ClientInfo + Unpin + Send + Sync,
     {
+        complexity::check(sql)?;
         let parser = self.session.workspace()?.protocol.query_parser();
         parser.parse_sql(client, &gate::in_known_words(sql), types).await
     }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use datafusion::common::{DFSchema, ParamValues};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::{Column, DFSchema, ParamValues, TableReference};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, cast};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as EngineStatement;
 use datafusion::sql::sqlparser::ast::Statement;
@@ -166,6 +167,7 @@ async fn supervise(
     let begin = async {
         let allowance = session.allowance().await?;
         let (frame, leased) = prepare(query, context, (&allowance, &stop)).await?;
+        let frame = without_bytes(frame).map_err(|failure| wire::of_engine(&failure))?;
         let format = query.format.clone();
         let encode = async move { encode_dataframe(frame, &format, Some(options)).await };
         let response = Work::start(&session.service().engine, encode).done().await;
@@ -288,4 +290,18 @@ pub fn deadline(limit: std::time::Duration, asked_ms: Option<u64>) -> Instant {
 pub fn interrupted(by_client: bool) -> PgWireError {
     let reason = if by_client { "user request" } else { "statement timeout" };
     wire::error(state::CANCELLED, format!("canceling statement due to {reason}"))
+}
+
+/// Integers of one byte as those of two: Postgres has none, and in binary they would be sent too short.
+fn without_bytes(frame: DataFrame) -> datafusion::error::Result<DataFrame> {
+    let is_byte = |field: &Field| field.data_type() == &DataType::Int8;
+    if !frame.schema().fields().iter().any(|field| is_byte(field)) {
+        return Ok(frame);
+    }
+    let column = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
+        let column = Expr::Column(Column::from((qualifier, field)));
+        if is_byte(field) { cast(column, DataType::Int16).alias(field.name()) } else { column }
+    };
+    let columns: Vec<Expr> = frame.schema().iter().map(column).collect();
+    frame.select(columns)
 }

@@ -24,6 +24,7 @@ pub mod state {
     pub const NO_TABLE: &str = "42P01";
     pub const WRONG_QUERY: &str = "42000";
     pub const OUT_OF_MEMORY: &str = "53200";
+    pub const TOO_COMPLEX: &str = "54001";
     pub const DISK_FULL: &str = "53100";
     pub const NOT_READY: &str = "55000";
     pub const CANCELLED: &str = "57014";
