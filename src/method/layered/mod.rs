@@ -17,8 +17,10 @@
 //!    under the same nodes: what those can spare without loss is what the rare rows lack.
 //! 4. The rows that are left join the classes where they cost least, or are suppressed.
 //! 5. Classes are refined, the worst first, as long as the total falls: rows beyond k go to classes that
-//!    hold them anyway and lose less; two neighbours are joined and cut anew; the rows at one edge of a class move to classes where they cost less, and rows that
-//!    fit in take their place; a class is dissolved into others.
+//!    hold them anyway and lose less; two neighbours are joined and cut anew; the rows at one edge of a
+//!    class move to classes where they cost less, and rows that fit in take their place; a class is
+//!    dissolved into others.
+//! 6. Where models are asked for beside k, plain cuts are refined too, and the better of the two is kept.
 //!
 //! Worked for one column of ages, k = 2: 21 is frozen as it is; 30 and 31 share an interval of the first
 //! rung. Fewer than 2k rows are left; each joins the class where it costs least, and what grew to 2k

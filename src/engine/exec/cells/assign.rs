@@ -140,7 +140,7 @@ impl<'a> Stands<'a> {
         let mut tally = Tally::new(&requirement, &self.columns, &global);
         let k = u64::from(self.spec.k);
         // From 2k² rows on, rounded partition makes no class of more than k + 1.
-        let least = (2 * k * k).max(1);
+        let least = k.saturating_mul(k).saturating_mul(2).max(1);
         Ok(self.survey.tree.cells(&mut |leaves: Range<u32>| {
             let leaves = leaves.start as usize..leaves.end as usize;
             let rows: u64 = self.counts.rows[leaves.clone()].iter().sum();
