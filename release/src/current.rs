@@ -3,6 +3,7 @@
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
 
+use crate::checksum;
 use crate::error::{Error, Result};
 use crate::manifest::{Manifest, Table};
 use crate::place::Place;
@@ -12,6 +13,23 @@ use crate::verify::{Stored, register};
 pub async fn current(host: &SessionContext, output: &str) -> Result<Option<Manifest>> {
     let place = Place::new(&host.runtime_env(), output)?;
     Ok(place.find().await?.manifest)
+}
+
+/// Reads all files of a release and compares them with its manifest: an error if one is missing, more than
+/// there should be, or not the one that was verified.
+pub async fn check_files(host: &SessionContext, output: &str, manifest: &Manifest) -> Result<()> {
+    let place = Place::new(&host.runtime_env(), output)?;
+    for table in &manifest.tables {
+        let url = place.url(&table.location);
+        let found = checksum::files(&host.runtime_env(), &url, &table.location).await?;
+        if found != table.files {
+            return Err(Error::Failed(format!(
+                "the files of table '{}' are not those that were verified",
+                table.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Makes a table of a release (`published`, or `quasi_identifiers` and `sensitive`) known to a session as

@@ -36,7 +36,7 @@ pub mod store;
 mod verify;
 mod write;
 
-pub use current::{current, register_release};
+pub use current::{check_files, current, register_release};
 pub use error::{Error, Result};
 pub use job::Job;
 pub use manifest::Manifest;

@@ -50,6 +50,17 @@ fn info(severity: &str, code: &str, message: impl Into<String>) -> PgWireError {
 /// An error of the engine, which only ever saw releases: it cannot quote a raw cell.
 pub fn of_engine(failure: &DataFusionError) -> PgWireError {
     let root = failure.find_root();
+    if let DataFusionError::ObjectStore(_)
+    | DataFusionError::ParquetError(_)
+    | DataFusionError::IoError(_) = root
+    {
+        // Such an error names files of the server.
+        log::error!("a release cannot be read: {root}");
+        return error(
+            state::INTERNAL,
+            "a file of the release cannot be read; the service's log says more",
+        );
+    }
     let text = root.strip_backtrace();
     let plain =
         LAYERS.iter().fold(text.as_str(), |text, layer| text.strip_prefix(layer).unwrap_or(text));

@@ -33,6 +33,27 @@ fn end(client: Child) -> Outcome {
 }
 
 #[test]
+fn statements_that_are_too_deep_are_refused_and_deep_ones_answered() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::new();
+    for sql in [
+        format!("SELECT 1{}", "+1".repeat(1_000)),
+        format!("SELECT {}1{}", "abs(".repeat(30), ")".repeat(30)),
+        format!("SELECT 1{}", " UNION ALL SELECT 1".repeat(1_000)),
+    ] {
+        let failure = server.failure(&sql);
+        assert!(failure.contains("54001"), "{failure}");
+    }
+    assert_eq!(server.answer(&format!("SELECT 1{}", "+1".repeat(550))), "551");
+    assert_eq!(server.answer(&format!("SELECT {}true", "1=2 or ".repeat(250))), "t");
+    let ones = server
+        .answer(&format!("SELECT count(*) FROM (SELECT 1{}) t", " UNION ALL SELECT 1".repeat(150)));
+    assert_eq!(ones, "151");
+}
+
+#[test]
 fn fifty_clients_are_answered_at_once() {
     if !has_psql() {
         return;

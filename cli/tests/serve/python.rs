@@ -87,6 +87,8 @@ with psycopg.connect(url.replace("analyst", "steward").replace("open sesame", "k
     assert row[:3] == (2, "x", None) and str(row[3]) == "2026-02-28", row
     with c.cursor(binary=True) as b:
         values = b.execute("SELECT birth_date, hours_per_week, salary_class FROM patients_k10").fetchall()
+        tiny = b.execute("SELECT arrow_cast(hours_per_week % 7 - 3, 'Int8') AS tiny, hours_per_week FROM patients_k10").fetchall()
+        assert all(t == h % 7 - 3 for t, h in tiny), tiny[:3]
         assert len(values) == 400 and any(v[2] is None for v in values) and all(v[0].year > 1900 for v in values)
     for sql in ["SELECT * FROM patients", "COPY patients_k10 TO '/tmp/x'", "SET datafusion.execution.batch_size = 1",
                 "CREATE TABLE t AS SELECT 1", "EXPLAIN VERBOSE SELECT 1"]:

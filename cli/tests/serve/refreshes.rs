@@ -31,6 +31,35 @@ fn a_restart_uses_the_release_that_is_there() {
 }
 
 #[test]
+fn a_release_whose_files_were_touched_is_made_anew() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::new();
+    let first = current(&server.setting, "patients_k10");
+    server.signal("TERM");
+    let (_, _, setting) = server.end();
+    let directory = setting.path("state/patients_k10/current/published");
+    let file = fs::read_dir(directory).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let server = setting.start();
+    let log = server.log();
+    assert!(log.contains("patients_k10: the last release cannot be used"), "{log}");
+    assert_ne!(current(&server.setting, "patients_k10"), first);
+    assert_eq!(server.answer("SELECT count(*) FROM patients_k10"), "400");
+    // What cannot be read later is no business of the client.
+    let directory = server.setting.path("state/patients_k10/current/published");
+    let file = fs::read_dir(directory).unwrap().next().unwrap().unwrap().path();
+    fs::write(file, b"not a table").unwrap();
+    let failed = server.psql(&["-c", "SELECT age FROM patients_k10"]);
+    assert!(failed.stderr.contains("a file of the release cannot be read"), "{}", failed.stderr);
+    assert!(!failed.stderr.contains("state/"), "{}", failed.stderr);
+}
+
+#[test]
 fn a_changed_policy_retires_the_old_release_at_once() {
     if !has_psql() {
         return;

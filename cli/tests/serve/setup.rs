@@ -31,6 +31,12 @@ fn a_mistake_in_the_policy_is_named() {
             "password_env = 'NOT_SET_ANYWHERE'",
             "the variable NOT_SET_ANYWHERE of password_env is not set",
         ),
+        (
+            "listen = \"127.0.0.1:0\"",
+            "query_timeout_seconds = 9223372036854775807",
+            "query_timeout_seconds = 9223372036854775807 is too large",
+        ),
+        ("listen = \"127.0.0.1:0\"", "max_queries = 5000000", "max_queries = 5000000 is too large"),
         ("listen = \"127.0.0.1:0\"", "listen = \"nowhere\"", "server: listen = \"nowhere\""),
         (
             "listen = \"127.0.0.1:0\"",

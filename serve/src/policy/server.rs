@@ -63,6 +63,11 @@ pub(super) struct Section {
     grace_seconds: u64,
 }
 
+/// More could not be counted by those that count them.
+const MOST_AT_ONCE: u64 = 1_000_000;
+/// A year: later moments could not be told.
+const LONGEST_SECONDS: u64 = 366 * 24 * 60 * 60;
+
 impl Default for Section {
     fn default() -> Self {
         let count = |count| NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN);
@@ -97,6 +102,17 @@ impl Section {
             }
             _ => return Err(wrong("tls_certificate and tls_key go together".to_owned())),
         };
+        for (name, given, most) in [
+            ("max_connections", self.max_connections.get() as u64, MOST_AT_ONCE),
+            ("max_queries", self.max_queries.get() as u64, MOST_AT_ONCE),
+            ("query_timeout_seconds", self.query_timeout_seconds.get(), LONGEST_SECONDS),
+            ("poll_seconds", self.poll_seconds, LONGEST_SECONDS),
+            ("grace_seconds", self.grace_seconds, LONGEST_SECONDS),
+        ] {
+            if given > most {
+                return Err(wrong(format!("{name} = {given} is too large; write at most {most}")));
+            }
+        }
         let bytes = |megabytes: NonZeroUsize| megabytes.get().saturating_mul(1 << 20);
         Ok(Server {
             listen,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use anonymize_release::{Job, Manifest, RunOptions, current, run_until};
+use anonymize_release::{Job, Manifest, RunOptions, check_files, current, run_until};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
@@ -111,6 +111,11 @@ impl Worker {
             };
             if origin.release != manifest.release || origin.definition != viewed.definition {
                 info!("view {name}: the policy has changed since the last release");
+                continue;
+            }
+            // Whatever stands there now was not verified by this program.
+            if let Err(error) = check_files(&self.host, &viewed.job.output.path, &manifest).await {
+                warn!("view {name}: the last release cannot be used: {error}");
                 continue;
             }
             match open(name, &manifest, &self.readers).await {
