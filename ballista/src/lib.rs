@@ -16,6 +16,7 @@
 //! other on different machines. The number of cells is part of a release, the number of machines is not.
 
 mod config;
+mod failure;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +27,14 @@ use ballista_core::serde::BallistaCodec;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_executor::new_standalone_executor_from_state;
 use ballista_scheduler::standalone::new_standalone_scheduler_with_builder;
+use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::engine::{AnonymizeConfig, register_sql};
 
 pub use config::{executor_config, scheduler_config, session_config, session_state};
+pub use failure::message;
 
 /// Cells of a release on a cluster, unless `SET anonymize.cells = n` says otherwise.
 pub const DEFAULT_CELLS: u32 = 8;
@@ -63,6 +66,20 @@ pub async fn remote(url: &str) -> Result<SessionContext> {
 
 /// The same without the SQL functions, for hosts that change the context before they [`register`] them.
 pub async fn connect(url: &str) -> Result<SessionContext> {
+    let Some(address) = url.strip_prefix("df://").filter(|address| !address.is_empty()) else {
+        return plan_err!("'{url}' is not the address of a scheduler: write df://host:port");
+    };
+    // Ballista itself looks for its scheduler when the first query runs, at this port if none is given.
+    let port = if address.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+        ""
+    } else {
+        ":50050"
+    };
+    if SchedulerGrpcClient::connect(format!("http://{address}{port}")).await.is_err() {
+        return plan_err!(
+            "no scheduler answers at {url}: start anonymize-scheduler there, or correct host and port"
+        );
+    }
     SessionContext::remote_with_state(url, plain_state()?).await
 }
 

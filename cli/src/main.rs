@@ -44,6 +44,8 @@ fn main() -> ExitCode {
     env_logger::Builder::from_env(log)
         .filter_module("sqlparser", log::LevelFilter::Warn)
         .filter_module("datafusion_postgres", log::LevelFilter::Error)
+        // A query that fails on a cluster says so itself.
+        .filter_module("ballista_core::execution_plans", log::LevelFilter::Off)
         .init();
     let options = Options::parse();
     match start(&options) {

@@ -103,6 +103,14 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
     }
 }
 
+/// What is said of a statement that failed.
+fn message(error: &DataFusionError) -> String {
+    #[cfg(feature = "ballista")]
+    return anonymize_ballista::message(error);
+    #[cfg(not(feature = "ballista"))]
+    return error.strip_backtrace();
+}
+
 /// An option that is silently ignored is a limit that does not hold.
 #[cfg(feature = "serve")]
 fn check_nothing_else(options: &Options) -> Result<(), Failure> {
@@ -199,7 +207,7 @@ async fn run_script(
         let printing = Printing::new(session, progress, script.text(&statement), files);
         tokio::select! {
             outcome = execute(session, &printing, script, &statement) => outcome
-                .map_err(|error| Failure::Statement(format!("{title}\nError: {}", error.strip_backtrace())))?,
+                .map_err(|error| Failure::Statement(format!("{title}\nError: {}", message(&error))))?,
             () = interrupt.notified() => return Err(Failure::Interrupted(title)),
         }
         // The statement may have set another dialect, and with it what a quote or a comment is.

@@ -283,24 +283,26 @@ impl AnonymizeRelationPlanner {
                 let source = provider_as_source(table);
                 LogicalPlanBuilder::scan(reference, source, None)?.build()
             }
-            Some(Ok(None)) => unknown_table(&reference, &schema.table_names()),
+            Some(Ok(None)) => unknown_table(&reference, &schema.table_names(), ""),
             Some(Err(error)) => Err(error),
-            None => plan_err!(
-                "the catalog of '{reference}' answers later; write (SELECT * FROM {reference})"
-            ),
+            None => {
+                let hint =
+                    format!("; a table that is not listed: write (SELECT * FROM {reference})");
+                unknown_table(&reference, &schema.table_names(), &hint)
+            }
         }
     }
 }
 
-fn unknown_table<T>(reference: &TableReference, known: &[String]) -> Result<T> {
+fn unknown_table<T>(reference: &TableReference, known: &[String], hint: &str) -> Result<T> {
     let mut known = known.to_vec();
     known.sort_unstable();
-    let hint = if known.is_empty() {
+    let listed = if known.is_empty() {
         "there are none yet".to_owned()
     } else {
         format!("there are {}", known.join(", "))
     };
-    plan_err!("there is no table '{reference}'; {hint}")
+    plan_err!("there is no table '{reference}'; {listed}{hint}")
 }
 
 fn named_table(name: ObjectName, args: Option<TableFunctionArgs>) -> TableFactor {

@@ -64,12 +64,12 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             };
             let (input, hierarchies) = (Arc::clone(input), hierarchies.to_vec());
             let exec = AnonymizeExec::try_new(Arc::new(spec), binding, input, hierarchies)?;
-            return Ok(Arc::new(exec.with_shape(shape)?));
+            return Ok(Arc::new(exec.with_shape(shape)?.on_cluster()));
         }
         if kind == Kind::Cells as u8 {
             let WireCells { spec, cells, step } = decode(contents)?;
             let exec = CellExec::try_new(Arc::new(spec), cells, step, inputs.to_vec())?;
-            return Ok(Arc::new(exec));
+            return Ok(Arc::new(exec.on_cluster()));
         }
         if kind == Kind::Report as u8 {
             let report: Report = decode(contents)?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, MetricBuilder,
-    MetricValue, SpillMetrics, Time,
+    BaselineMetrics, Count, CustomMetricValue, ExecutionPlanMetricsSet, Gauge, Metric,
+    MetricBuilder, MetricValue, MetricsSet, RatioMetrics, SpillMetrics, Time,
 };
 
 use crate::engine::method::SliceBy;
@@ -107,6 +107,36 @@ pub(super) fn share_of(set: &ExecutionPlanMetricsSet, wanted: &str) -> Option<f6
         }
         _ => None,
     })
+}
+
+/// What an operator shows of its metrics. A cluster sends kinds that DataFusion defines itself and no others:
+/// shares become ratios there.
+pub(super) fn shown(set: &ExecutionPlanMetricsSet, is_remote: bool) -> MetricsSet {
+    if is_remote { as_common_kinds(&set.clone_inner()) } else { set.clone_inner() }
+}
+
+fn as_common_kinds(set: &MetricsSet) -> MetricsSet {
+    const WHOLE: usize = 1_000_000_000;
+    let mut sent = MetricsSet::new();
+    for metric in set.iter() {
+        let share = match metric.value() {
+            MetricValue::Custom { name, value } => {
+                value.as_any().downcast_ref::<Share>().map(|share| (name, share.get()))
+            }
+            _ => None,
+        };
+        sent.push(match share {
+            None => Arc::clone(metric),
+            Some((name, share)) => {
+                let ratio = RatioMetrics::new().with_display_raw_values(false);
+                ratio.set_part((share * WHOLE as f64).round() as usize);
+                ratio.set_total(WHOLE);
+                let value = MetricValue::Ratio { name: name.clone(), ratio_metrics: ratio };
+                Arc::new(Metric::new(value, metric.partition()))
+            }
+        });
+    }
+    sent
 }
 
 /// A number from 0 to 1 as a metric.

@@ -72,6 +72,8 @@ pub struct AnonymizeExec {
     // Derived
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Whether its metrics are read by another process.
+    is_remote: bool,
 }
 
 /// What the optimizer found out about a release, apart from its request.
@@ -137,7 +139,14 @@ impl AnonymizeExec {
             input,
             hierarchies,
             metrics: ExecutionPlanMetricsSet::new(),
+            is_remote: false,
         })
+    }
+
+    /// The same operator in a process of a cluster, whose metrics are read in another one.
+    #[cfg(feature = "codec")]
+    pub(super) fn on_cluster(self) -> Self {
+        Self { is_remote: true, ..self }
     }
 }
 
@@ -316,7 +325,7 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(metrics::shown(&self.metrics, self.is_remote))
     }
 
     fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {

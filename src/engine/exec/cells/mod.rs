@@ -190,6 +190,8 @@ pub struct CellExec {
     // Derived
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Whether its metrics are read by another process.
+    is_remote: bool,
     // State
     shared: Arc<Shared>,
 }
@@ -237,8 +239,15 @@ impl CellExec {
             children,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
+            is_remote: false,
             shared: Arc::default(),
         })
+    }
+
+    /// The same operator in a process of a cluster, whose metrics are read in another one.
+    #[cfg(feature = "codec")]
+    pub(in crate::engine) fn on_cluster(self) -> Self {
+        Self { is_remote: true, ..self }
     }
 
     /// The checked request.
@@ -286,6 +295,7 @@ impl CellExec {
             children: self.children.clone(),
             properties: Arc::clone(&self.properties),
             metrics: self.metrics.clone(),
+            is_remote: self.is_remote,
             shared: Arc::clone(&self.shared),
         }
     }
@@ -430,7 +440,8 @@ impl ExecutionPlan for CellExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         assert_eq_or_internal_err!(children.len(), self.children.len());
         let (spec, step) = (Arc::clone(&self.spec), self.step.clone());
-        Ok(Arc::new(Self::try_new(spec, self.cells, step, children)?))
+        let exec = Self::try_new(spec, self.cells, step, children)?;
+        Ok(Arc::new(Self { is_remote: self.is_remote, ..exec }))
     }
 
     fn with_new_children(
@@ -460,7 +471,7 @@ impl ExecutionPlan for CellExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(super::metrics::shown(&self.metrics, self.is_remote))
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
