@@ -127,6 +127,19 @@ pub enum Task {
     Report(Box<ReportArguments>),
 }
 
+impl Task {
+    /// Its word on the command line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            #[cfg(feature = "serve")]
+            Self::Serve(_) => "serve",
+            Self::Publish(_) => "publish",
+            Self::Release(_) => "release",
+            Self::Report(_) => "report",
+        }
+    }
+}
+
 /// The job and how it is run.
 #[derive(Debug, Args)]
 pub struct ReleaseArguments {

@@ -64,6 +64,12 @@ impl fmt::Display for Failure {
 
 /// Runs what the options ask for.
 pub async fn run(options: &Options) -> Result<(), Failure> {
+    if let (Some(task), true) = (&options.task, options.on_cluster()) {
+        return Err(Failure::Setup(format!(
+            "{} works on this machine alone: leave --ballista out, or run statements with -f or -c",
+            task.name()
+        )));
+    }
     match &options.task {
         Some(Task::Release(arguments)) => return release(options, arguments).await,
         Some(Task::Report(arguments)) => return report(options, arguments).await,
@@ -89,11 +95,6 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
         }),
         _ => None,
     };
-    if files.is_some() && options.on_cluster() {
-        let message =
-            "publish writes both tables from one computation on this machine: leave --ballista out";
-        return Err(Failure::Setup(message.to_owned()));
-    }
     match scripts {
         Some(scripts) => run_scripts(&session, &scripts, files.as_ref(), audience(options)).await,
         None if files.is_some() => {

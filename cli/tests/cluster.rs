@@ -168,4 +168,10 @@ fn wrong_addresses_are_named() {
         message.contains(&format!("no scheduler answers at df://127.0.0.1:{port}")),
         "{message}"
     );
+    // What would quietly run here instead is refused.
+    let message = fails(&["--ballista", "df://127.0.0.1:1", "release", "job.toml"]);
+    assert!(
+        message.contains("release works on this machine alone: leave --ballista out"),
+        "{message}"
+    );
 }
