@@ -99,6 +99,11 @@ impl ReleaseTable {
         &self.rows
     }
 
+    /// Number of rows that are in classes.
+    pub fn published(&self) -> usize {
+        self.classes.rows()
+    }
+
     /// Consecutive classes of about `rows` rows each, together all of them.
     pub fn batches(&self, rows: usize) -> Vec<Range<usize>> {
         let mut batches = Vec::new();

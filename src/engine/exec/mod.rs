@@ -39,6 +39,7 @@ pub use cluster::PlanForCluster;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
+use crate::columnar::OutputColumn;
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
 ///
@@ -171,6 +172,18 @@ impl AnonymizeExec {
             );
         }
         pipeline::run_both(self, context).await
+    }
+
+    /// Positions of the published columns that are numbers of classes.
+    fn class_id_columns(&self) -> Vec<usize> {
+        let columns = self.binding.output(self.spec.class_id);
+        let is_class = |at: &usize| matches!(columns[*at], OutputColumn::ClassId);
+        match &self.projection {
+            Some(projection) => {
+                (0..projection.len()).filter(|at| is_class(&projection[*at])).collect()
+            }
+            None => (0..columns.len()).filter(is_class).collect(),
+        }
     }
 
     /// The same operator over its whole input in one partition.

@@ -49,8 +49,7 @@ pub(super) fn run(
     let schema = exec.schema();
     let out = Arc::clone(&schema);
     let batches = async move {
-        let init = || plan(&exec, &columns, partitions, &context);
-        let plan = Arc::clone(exec.shared.plan.get_or_try_init(init).await?);
+        let plan = exec.shared.plan.get(plan(&exec, &columns, partitions, &context)).await?;
         let layout = columns.layout(exec.children[1].schema());
         let codes = GlobalCodes::new(&layout, &plan.survey.values).map_err(execution_error)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
@@ -80,7 +79,7 @@ async fn plan(
     columns: &CellColumns,
     partitions: usize,
     context: &Arc<TaskContext>,
-) -> Result<Arc<CellPlan>> {
+) -> Result<CellPlan> {
     let pages = read_pages(&exec.children[0], context).await?;
     let layout = columns.layout(exec.children[1].schema());
     let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
@@ -92,8 +91,7 @@ async fn plan(
         let counts =
             LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
         let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
-        let plan = CellPlan::new(&spec, survey, (counts, cell_of_leaf), partitions)?;
-        Ok(Arc::new(plan))
+        CellPlan::new(&spec, survey, (counts, cell_of_leaf), partitions)
     })
     .await
 }

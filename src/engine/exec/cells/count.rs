@@ -26,8 +26,7 @@ pub(super) fn run(
     let schema = exec.schema();
     let layout = Arc::new(columns.layout(exec.children[1].schema()));
     let batches = async move {
-        let init = || survey(&exec, &columns, &context);
-        let survey = Arc::clone(exec.shared.survey.get_or_try_init(init).await?);
+        let survey = exec.shared.survey.get(survey(&exec, &columns, &context)).await?;
         let memory = MemoryConsumer::new("AnonymizeExec[counts]").register(context.memory_pool());
         let failed = execution_error;
         let leaves = survey.tree.leaves();
@@ -71,7 +70,7 @@ async fn survey(
     exec: &CellExec,
     columns: &CellColumns,
     context: &Arc<TaskContext>,
-) -> Result<Arc<Survey>> {
+) -> Result<Survey> {
     let resolved = exec.resolved(context).await?;
     let pages = read_pages(&exec.children[0], context).await?;
     // The sketches are about the columns of the input, wherever they stand in it.
@@ -84,8 +83,7 @@ async fn survey(
             domains.iter().take(sampled).map(|domain| domain.axis.clone()).collect();
         let sample = Sample { axes: &axes, codes: &codes, weights: &weights };
         let tree = CutTree::grow(&sample, cells);
-        let survey = Survey::new(&domains, tree, resolved.levels.clone());
-        Ok(Arc::new(survey.map_err(execution_error)?))
+        Survey::new(&domains, tree, resolved.levels.clone()).map_err(execution_error)
     })
     .await
 }

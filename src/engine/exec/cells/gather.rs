@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{
+    Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array,
+};
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -22,7 +24,11 @@ struct Gathering {
     schema: SchemaRef,
     /// Of all partitions together; `None` when all of them were heard.
     summary: Option<Summary>,
-    last_class: u64,
+    class_ids: Vec<usize>,
+    /// The class that came last, by name and by number.
+    class: Option<(u64, u64)>,
+    /// Rows that came, and rows that all partitions together have made.
+    rows: (u64, u64),
     wanted: usize,
 }
 
@@ -32,7 +38,7 @@ pub(super) fn run(
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     assert_eq_or_internal_err!(partition, 0, "CellGatherExec has one partition");
-    let CellStep::Gather { schema, fetch } = exec.step.clone() else {
+    let CellStep::Gather { schema, class_ids, fetch } = exec.step.clone() else {
         return internal_err!("a step of a release in cells is another one");
     };
     let gathering = Gathering {
@@ -41,7 +47,9 @@ pub(super) fn run(
         exec,
         schema: Arc::clone(&schema),
         summary: Some(Summary::default()),
-        last_class: 0,
+        class_ids,
+        class: None,
+        rows: (0, 0),
         wanted: fetch.unwrap_or(usize::MAX),
     };
     let batches = stream::try_unfold(gathering, |mut gathering| async move {
@@ -55,6 +63,8 @@ impl Gathering {
         while self.wanted > 0 {
             let Some(batch) = self.input.next().await.transpose()? else {
                 self.close_summary()?;
+                let (came, made) = self.rows;
+                assert_eq_or_internal_err!(came, made, "rows of a release were lost on their way");
                 return Ok(None);
             };
             if let Some(batch) = self.take_in(&batch)? {
@@ -69,32 +79,53 @@ impl Gathering {
     fn take_in(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let published = self.schema.fields().len();
         let classes = batch.column(published).as_primitive::<UInt64Type>();
-        let first = classes.values().partition_point(|class| *class == 0);
-        let summaries: &LargeBinaryArray = batch.column(published + 1).as_binary();
+        // They are the rows without a class.
+        let first = classes.null_count();
+        let summaries: &LargeBinaryArray = batch.column(published + 2).as_binary();
         for row in 0..first {
             let Some(all) = &mut self.summary else {
                 return internal_err!("a part of the release came behind the others");
             };
             all.add(&Summary::of_bytes(summaries.value(row))?)?;
         }
-        let rows = &classes.values()[first..];
-        let Some(last) = rows.last() else { return Ok(None) };
-        self.close_summary()?;
-        if !rows.is_sorted() || rows[0] < self.last_class {
-            return internal_err!("the classes of a release came out of order");
+        if batch.num_rows() == first {
+            return Ok(None);
         }
-        self.last_class = *last;
-        let rows = rows.len().min(self.wanted);
-        let columns = batch.slice(first, rows).columns()[..published].to_vec();
+        self.close_summary()?;
+        let rows = batch.num_rows() - first;
+        self.rows.0 += rows as u64;
+        let numbers = self.number(&classes.values()[first..])?;
+        let rows = rows.min(self.wanted);
+        let mut columns = batch.slice(first, rows).columns()[..published].to_vec();
+        for at in &self.class_ids {
+            columns[*at] = Arc::new(UInt64Array::from(numbers[..rows].to_vec()));
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.schema);
         Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+    }
+
+    /// Numbers classes as they come.
+    fn number(&mut self, names: &[u64]) -> Result<Vec<u64>> {
+        let mut numbers = Vec::with_capacity(names.len());
+        for name in names {
+            let number = match self.class {
+                Some((last, number)) if last == *name => number,
+                Some((last, number)) if last < *name => number + 1,
+                None => 0,
+                Some(_) => return internal_err!("the classes of a release came out of order"),
+            };
+            self.class = Some((*name, number));
+            numbers.push(number);
+        }
+        Ok(numbers)
     }
 
     /// Looks at all partitions together, once.
     fn close_summary(&mut self) -> Result<()> {
         let Some(all) = self.summary.take() else { return Ok(()) };
         all.check_complete()?;
+        self.rows.1 = all.published;
         check_suppressed_rows(&self.exec.spec, all.rows, all.suppressed)?;
         let set = &self.exec.metrics;
         let gauge = |name: &'static str, value: u64| {

@@ -3,17 +3,18 @@
 //!
 //! ```text
 //! CellGatherExec              looks at all parts together; nothing leaves before every cell is verified
-//!  SortPreservingMergeExec    cells in order; waits for the first row of every partition
-//!   CellReleaseExec           the method, cell by cell, in the codes of the whole table
-//!    RepartitionExec          all rows of a cell to one partition
-//!     CellAssignExec          the cell of every row; cells that cannot stand are merged
-//!      CoalescePartitionsExec
-//!       CellCountExec         rows, sensitive values and persons by leaf of the cut tree
-//!        CoalescePartitionsExec
-//!         CellSketchExec      all values of the quasi-identifiers, and a sample of their tuples
-//!          input
-//!        input
-//!      input
+//!  SortPreservingMergeExec    waits for the first row of every partition
+//!   SortExec                  classes in the order of numbers without meaning: it must not tell their cells
+//!    CellReleaseExec          the method, cell by cell, in the codes of the whole table
+//!     RepartitionExec         all rows of a cell to one partition
+//!      CellAssignExec         the cell of every row; cells that cannot stand are merged
+//!       CoalescePartitionsExec
+//!        CellCountExec        rows, sensitive values and persons by leaf of the cut tree
+//!         CoalescePartitionsExec
+//!          CellSketchExec     all values of the quasi-identifiers, and a sample of their tuples
+//!           input
+//!         input
+//!       input
 //! ```
 //!
 //! Every step is one pass over the partitions of the input, wherever they are; between the steps go only
@@ -40,6 +41,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -73,8 +75,10 @@ pub(super) const CELL: &str = "__anonymize_cell";
 pub(super) const CELL_KEY: &str = "__anonymize_cell_key";
 /// What is known of the whole table, in the first row of a cell.
 pub(super) const CELL_HEADER: &str = "__anonymize_cell_header";
-/// The class of a published row, over all cells; 0 in summaries.
+/// The class of a published row, a number without meaning that no other class has; missing in summaries.
 pub(super) const CLASS: &str = "__anonymize_class";
+/// The place of a published row among those of its class.
+pub(super) const PLACE: &str = "__anonymize_place";
 /// What a partition has made.
 pub(super) const SUMMARY: &str = "__anonymize_summary";
 
@@ -136,6 +140,8 @@ pub enum CellStep {
         /// What is published.
         #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
         schema: SchemaRef,
+        /// Which of these columns are numbers of classes.
+        class_ids: Vec<usize>,
         /// Rows after which nobody reads on.
         fetch: Option<usize>,
     },
@@ -143,11 +149,11 @@ pub enum CellStep {
 
 impl CellStep {
     fn schema(&self, children: &[Arc<dyn ExecutionPlan>]) -> Result<SchemaRef> {
-        let with = |fields: &Schema, more: [Field; 2], last: Option<Field>| {
+        let with = |fields: &Schema, more: [Field; 3]| {
             // Headers and summaries have nothing in the other columns.
             let nullable = fields.fields().iter().map(|field| field.as_ref().clone());
             let nullable = nullable.map(|field| field.with_nullable(true));
-            Arc::new(Schema::new(nullable.chain(more).chain(last).collect::<Vec<Field>>()))
+            Arc::new(Schema::new(nullable.chain(more).collect::<Vec<Field>>()))
         };
         Ok(match self {
             Self::Sketch(_) | Self::Count(_) => page_schema(),
@@ -158,12 +164,13 @@ impl CellStep {
                 let cell = Field::new(CELL, DataType::UInt32, false);
                 let key = Field::new(CELL_KEY, DataType::UInt32, false);
                 let header = Field::new(CELL_HEADER, DataType::LargeBinary, true);
-                with(&input.schema(), [cell, key], Some(header))
+                with(&input.schema(), [cell, key, header])
             }
             Self::Release { schema, .. } => {
-                let class = Field::new(CLASS, DataType::UInt64, false);
+                let class = Field::new(CLASS, DataType::UInt64, true);
+                let place = Field::new(PLACE, DataType::UInt32, false);
                 let summary = Field::new(SUMMARY, DataType::LargeBinary, true);
-                with(schema, [class, summary], None)
+                with(schema, [class, place, summary])
             }
             Self::Gather { schema, .. } => Arc::clone(schema),
         })
@@ -199,9 +206,29 @@ pub struct CellExec {
 /// What the partitions of one operator find out together. On a cluster every partition is alone.
 #[derive(Debug, Default)]
 struct Shared {
-    survey: OnceCell<Arc<Survey>>,
-    plan: OnceCell<Arc<assign::CellPlan>>,
-    resolved: OnceCell<Arc<Resolved>>,
+    survey: Once<Survey>,
+    plan: Once<assign::CellPlan>,
+    resolved: Once<Resolved>,
+}
+
+/// Something that is found out once, also if finding it out fails: an operator below cannot be asked again.
+#[derive(Debug)]
+struct Once<T>(OnceCell<std::result::Result<Arc<T>, Arc<DataFusionError>>>);
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self(OnceCell::new())
+    }
+}
+
+impl<T> Once<T> {
+    async fn get(&self, find: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
+        let find = async { find.await.map(Arc::new).map_err(Arc::new) };
+        match self.0.get_or_init(|| find).await {
+            Ok(found) => Ok(Arc::clone(found)),
+            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+        }
+    }
 }
 
 impl CellExec {
@@ -221,10 +248,7 @@ impl CellExec {
             CellStep::Gather { .. } => 1,
             _ => main.output_partitioning().partition_count(),
         };
-        let mut equivalence = EquivalenceProperties::new(Arc::clone(&schema));
-        if let CellStep::Release { .. } = step {
-            equivalence.add_ordering(class_order(&schema)?);
-        }
+        let equivalence = EquivalenceProperties::new(Arc::clone(&schema));
         let emission = match &step {
             CellStep::Assign { .. } => EmissionType::Incremental,
             _ => EmissionType::Final,
@@ -282,9 +306,7 @@ impl CellExec {
     }
 
     async fn resolved(&self, context: &Arc<TaskContext>) -> Result<Arc<Resolved>> {
-        let read =
-            || async { Resolved::read(&self.spec, self.tables(), context).await.map(Arc::new) };
-        self.shared.resolved.get_or_try_init(read).await.map(Arc::clone)
+        self.shared.resolved.get(Resolved::read(&self.spec, self.tables(), context)).await
     }
 
     fn clone_for_task(&self) -> Self {
@@ -301,10 +323,13 @@ impl CellExec {
     }
 }
 
-/// Classes in order.
+/// Summaries, then classes in an order that says nothing, each with its rows in order.
 fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
-    let class = Arc::new(Column::new_with_schema(CLASS, schema)?);
-    match LexOrdering::new([PhysicalSortExpr::new_default(class)]) {
+    let by = |name| -> Result<PhysicalSortExpr> {
+        let column = Column::new_with_schema(name, schema)?;
+        Ok(PhysicalSortExpr::new(Arc::new(column), SortOptions::new(false, true)))
+    };
+    match LexOrdering::new([by(CLASS)?, by(PLACE)?]) {
         Some(order) => Ok(order),
         None => internal_err!("classes have no order"),
     }
@@ -475,8 +500,9 @@ impl ExecutionPlan for CellExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let CellStep::Gather { schema, .. } = &self.step else { return None };
-        let step = CellStep::Gather { schema: Arc::clone(schema), fetch: limit };
+        let mut step = self.step.clone();
+        let CellStep::Gather { fetch, .. } = &mut step else { return None };
+        *fetch = limit;
         let mut exec = self.clone_for_task();
         exec.step = step;
         Some(Arc::new(exec))
@@ -487,5 +513,19 @@ impl ExecutionPlan for CellExec {
             CellStep::Gather { fetch, .. } => *fetch,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_could_not_be_found_out_is_not_asked_for_again() {
+        let once = Once::<u32>::default();
+        let refused = async { internal_err!("refused") };
+        assert!(once.get(refused).await.unwrap_err().to_string().contains("refused"));
+        let again = async { Ok(1) };
+        assert!(once.get(again).await.unwrap_err().to_string().contains("refused"));
     }
 }

@@ -12,6 +12,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
@@ -96,8 +97,15 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let classes = new(step, children)?;
 
     let order = class_order(&classes.schema())?;
-    let merged: Plan = Arc::new(SortPreservingMergeExec::new(order, classes));
-    new(CellStep::Gather { schema: release.schema(), fetch: release.fetch }, vec![merged])
+    let sorted: Plan =
+        Arc::new(SortExec::new(order.clone(), classes).with_preserve_partitioning(true));
+    let merged: Plan = Arc::new(SortPreservingMergeExec::new(order, sorted));
+    let step = CellStep::Gather {
+        schema: release.schema(),
+        class_ids: release.class_id_columns(),
+        fetch: release.fetch,
+    };
+    new(step, vec![merged])
 }
 
 /// All partitions of a step's notes as one. Always an operator of its own: on a cluster it is where one

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -27,10 +28,7 @@ use crate::engine::exec::pipeline::{
     self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
 };
 use crate::engine::execution_error;
-use crate::model::Cancel;
-
-/// Classes of the cell behind this one start here; a cell has fewer rows.
-const CELL_CLASSES: u64 = 1 << 32;
+use crate::model::{Cancel, Seed};
 
 pub(super) fn run(
     exec: CellExec,
@@ -38,7 +36,8 @@ pub(super) fn run(
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
-    let (release, form, shown) = prepare(&exec, Arc::clone(&context))?;
+    let (release, form) = prepare(&exec, Arc::clone(&context))?;
+    let names = ClassNames::new(exec.spec.seed);
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let out = Arc::clone(&schema);
     let batches = async move {
@@ -56,13 +55,14 @@ pub(super) fn run(
         let first = summary_row(&out, summary);
         let parts = stream::iter(prepared.into_iter().map(Ok::<_, DataFusionError>));
         let rows = parts.map_ok(move |(cell, prepared)| {
-            let (out, shown) = (Arc::clone(&out), shown.clone());
+            let out = Arc::clone(&out);
+            let mut place = 0;
             let batches = release.emission().stream(&prepared, form.clone());
             // The release and its memory live as long as rows of the cell leave.
             let batches = stream::once(async move { batches }).try_flatten();
             batches.map(move |batch| {
                 let _alive = &prepared;
-                in_table(&batch?, cell, &out, &shown)
+                in_table(&batch?, |class| names.of(cell, class), &mut place, &out)
             })
         });
         Ok::<_, DataFusionError>(stream::once(async { first }).chain(rows.try_flatten()))
@@ -71,14 +71,8 @@ pub(super) fn run(
     Ok(as_stream(schema, guarded(batches, guard)))
 }
 
-/// Which published columns are numbers of classes, and whether the last column is one only to order by.
-#[derive(Debug, Clone)]
-struct Shown {
-    class_ids: Vec<usize>,
-}
-
 /// What an execution needs, apart from its rows.
-fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, ReleaseForm, Shown)> {
+fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, ReleaseForm)> {
     let CellStep::Release { binding, input_schema, schema, projection, order_by } = &exec.step
     else {
         return internal_err!("a step of a release in cells is another one");
@@ -92,11 +86,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
     let mut form = pipeline::form(&exec.spec, binding, &columns, &mut payload);
     let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
     form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
-    let is_class = |(at, column): (usize, &OutputColumn)| {
-        matches!(column, OutputColumn::ClassId).then_some(at)
-    };
-    let shown = Shown { class_ids: form.columns.iter().enumerate().filter_map(is_class).collect() };
-    // Rows leave in the order of their classes, whether or not these are published.
+    // What rows are ordered by, whether or not it is published.
     form.columns.push(OutputColumn::ClassId);
     let class = Field::new(super::CLASS, DataType::UInt64, false);
     let fields = schema.fields().iter().map(|field| field.as_ref().clone());
@@ -113,7 +103,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
         context,
         cancel: Cancel::default(),
     };
-    Ok((release, form, shown))
+    Ok((release, form))
 }
 
 /// The cells of one partition, as they were read.
@@ -252,12 +242,14 @@ impl Cells {
             let before = release.metrics.suppressed_rows.value();
             let formed =
                 release.form_classes(vec![cell.reader, known], resolved, room, (1, Some(&part)))?;
+            let published = formed.table.published() as u64;
             prepared.push((number, formed));
             summary.add(&Summary {
                 table_rows: table.0,
                 table_cells: table.1,
                 rows,
                 cells: 1,
+                published,
                 suppressed: (release.metrics.suppressed_rows.value() - before) as u64,
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
@@ -286,29 +278,83 @@ fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
     let empty = fields[..fields.len() - 2].iter();
     let mut columns: Vec<ArrayRef> =
         empty.map(|field| new_null_array(field.data_type(), 1)).collect();
-    columns.push(Arc::new(UInt64Array::from(vec![0])));
+    columns.push(Arc::new(UInt32Array::from(vec![0])));
     columns.push(Arc::new(LargeBinaryArray::from_iter_values([summary.to_bytes()])));
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Rows of a cell with the numbers that its classes have in the whole table.
+/// Rows of a cell with what they are ordered by.
 fn in_table(
     batch: &RecordBatch,
-    cell: u32,
+    name: impl Fn(u64) -> u64,
+    place: &mut u32,
     schema: &SchemaRef,
-    shown: &Shown,
 ) -> Result<RecordBatch> {
     let mut columns = batch.columns().to_vec();
     let Some(local) = columns.pop() else { return internal_err!("rows have no class") };
-    let first = u64::from(cell) * CELL_CLASSES;
     let local = local.as_primitive::<UInt64Type>();
-    let from =
-        |first: u64| -> ArrayRef { Arc::new(local.unary::<_, UInt64Type>(|class| first + class)) };
-    for at in &shown.class_ids {
-        columns[*at] = from(first);
-    }
-    // Summaries have class 0.
-    columns.push(from(first + 1));
+    // A class has several rows in a row.
+    let mut last = None;
+    let named = local.values().iter().map(|class| match last {
+        Some((known, named)) if known == *class => named,
+        _ => {
+            let named = name(*class);
+            last = Some((*class, named));
+            named
+        }
+    });
+    columns.push(Arc::new(UInt64Array::from_iter_values(named)));
+    let first = *place;
+    *place += batch.num_rows() as u32;
+    columns.push(Arc::new(UInt32Array::from_iter_values(first..*place)));
     columns.push(new_null_array(&DataType::LargeBinary, batch.num_rows()));
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// Numbers for the classes of all cells, different for each, that tell nothing to who does not know the seed:
+/// a keyed permutation of 64 bits (four rounds of Feistel's network over cell and class).
+#[derive(Debug, Clone, Copy)]
+struct ClassNames(Seed);
+
+impl ClassNames {
+    fn new(seed: Seed) -> Self {
+        Self(seed.for_purpose(["the order of classes over cells"].into_iter()))
+    }
+
+    /// A class is counted within its cell, which has fewer than 2³² of them.
+    fn of(&self, cell: u32, class: u64) -> u64 {
+        let (mut left, mut right) = (cell, class as u32);
+        for round in 0..4 {
+            let mut hasher = self.0.hasher();
+            hasher.write_u32(round);
+            hasher.write_u32(right);
+            (left, right) = (right, left ^ hasher.finish() as u32);
+        }
+        u64::from(left) << 32 | u64::from(right)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn classes_have_different_names_in_an_order_of_the_seed() {
+        let names = |seed: &str| {
+            let names = ClassNames::new(Seed::from_bytes(seed.as_bytes()));
+            let of_cell = |cell| (0..1000).map(move |class| names.of(cell, class));
+            (0..4).flat_map(of_cell).collect::<Vec<u64>>()
+        };
+        let one = names("one");
+        assert_eq!(one.iter().collect::<BTreeSet<_>>().len(), 4000);
+        assert_eq!(one, names("one"));
+        assert_ne!(one, names("another"));
+        // About half of the first cell's classes come before the middle of all.
+        let mut sorted = one.clone();
+        sorted.sort_unstable();
+        let early = one[..1000].iter().filter(|name| **name < sorted[2000]).count();
+        assert!((400..600).contains(&early), "{early}");
+    }
 }

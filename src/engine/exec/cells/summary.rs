@@ -11,6 +11,8 @@ pub(super) struct Summary {
     pub(super) rows: u64,
     pub(super) cells: u64,
     pub(super) suppressed: u64,
+    /// Rows that are published.
+    pub(super) published: u64,
     pub(super) classes: u64,
     pub(super) largest_class: u64,
     /// Loss of all rows together.
@@ -25,6 +27,7 @@ impl Summary {
             self.rows,
             self.cells,
             self.suppressed,
+            self.published,
             self.classes,
             self.largest_class,
             self.lost.to_bits(),
@@ -36,7 +39,17 @@ impl Summary {
         let (eights, rest) = bytes.as_chunks::<8>();
         let numbers: Vec<u64> = eights.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
         let (
-            [table_rows, table_cells, rows, cells, suppressed, classes, largest_class, lost],
+            [
+                table_rows,
+                table_cells,
+                rows,
+                cells,
+                suppressed,
+                published,
+                classes,
+                largest_class,
+                lost,
+            ],
             true,
         ) = (&numbers[..], rest.is_empty())
         else {
@@ -48,6 +61,7 @@ impl Summary {
             rows: *rows,
             cells: *cells,
             suppressed: *suppressed,
+            published: *published,
             classes: *classes,
             largest_class: *largest_class,
             lost: f64::from_bits(*lost),
@@ -66,6 +80,7 @@ impl Summary {
         self.rows += other.rows;
         self.cells += other.cells;
         self.suppressed += other.suppressed;
+        self.published += other.published;
         self.classes += other.classes;
         self.largest_class = self.largest_class.max(other.largest_class);
         self.lost += other.lost;
@@ -98,6 +113,7 @@ mod tests {
             rows,
             cells,
             suppressed: 1,
+            published: 6,
             classes: 2,
             largest_class: rows,
             lost: 0.5,
