@@ -16,6 +16,7 @@
 //! other on different machines. The number of cells is part of a release, the number of machines is not.
 
 mod config;
+mod copy;
 mod failure;
 
 use std::sync::Arc;
@@ -29,9 +30,11 @@ use ballista_executor::new_standalone_executor_from_state;
 use ballista_scheduler::standalone::new_standalone_scheduler_with_builder;
 use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SessionState;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::engine::{AnonymizeConfig, register_sql};
+
+use copy::ClientPlanner;
 
 pub use config::{executor_config, scheduler_config, session_config, session_state};
 pub use failure::message;
@@ -108,12 +111,18 @@ fn plain_state() -> Result<SessionState> {
     session_state(session_config())
 }
 
-/// Registers what a client needs beside Ballista: the SQL functions and settings. Its planner stays Ballista's,
-/// which sends plans to the scheduler.
+/// Registers what a client needs beside Ballista: the SQL functions and settings. Ballista's planner sends plans to
+/// the scheduler; files of a release are written by the client.
 pub fn register(context: &SessionContext) -> Result<()> {
     register_sql(context)?;
     let state = context.state_ref();
     let mut state = state.write();
+    let planner = ClientPlanner::new(Arc::clone(state.query_planner()));
+    let session_id = state.session_id().to_owned();
+    *state = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(session_id)
+        .with_query_planner(Arc::new(planner))
+        .build();
     let settings = AnonymizeConfig { cells: DEFAULT_CELLS, ..AnonymizeConfig::default() };
     state.config_mut().options_mut().extensions.insert(settings);
     Ok(())

@@ -29,7 +29,7 @@ pub use exec::{
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
-pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner};
+pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
 pub use session::{

@@ -1,9 +1,11 @@
 //! From logical nodes to operators.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
@@ -109,6 +111,12 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
+            return plan_err!(
+                "a task that writes a release and dies leaves a part of it: let the client write it, as the client \
+                 of anonymize-ballista does with COPY"
+            );
+        }
         let mut plan = self.plan(logical_plan, session).await?;
         if self.on_cluster {
             let rules: [&dyn PhysicalOptimizerRule; 3] =
@@ -121,12 +129,24 @@ impl QueryPlanner for AnonymizeQueryPlanner {
     }
 }
 
+fn is_write(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
+}
+
+/// Whether a plan anonymizes something.
+pub fn holds_release(plan: &LogicalPlan) -> Result<bool> {
+    holds(plan, |node| node.is::<AnonymizeNode>())
+}
+
 fn holds_our_nodes(plan: &LogicalPlan) -> Result<bool> {
+    holds(plan, |node| node.is::<AnonymizeNode>() || node.is::<ReportNode>())
+}
+
+fn holds(plan: &LogicalPlan, wanted: impl Fn(&dyn Any) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
         if let LogicalPlan::Extension(extension) = plan
-            && (extension.node.as_any().is::<AnonymizeNode>()
-                || extension.node.as_any().is::<ReportNode>())
+            && wanted(extension.node.as_any())
         {
             found = true;
             return Ok(TreeNodeRecursion::Stop);
