@@ -431,22 +431,20 @@ impl ModelledCounts {
     }
 }
 
-/// What the operator that anonymizes a cell must know of the whole table.
+/// What the operator that anonymizes cells must know of the whole table.
 #[derive(Debug)]
-pub(crate) struct CellHeader {
+pub(crate) struct TableHeader {
     /// By quasi-identifier, all values; a missing one is the first.
     pub(crate) values: Vec<ArrayRef>,
     /// By modelled column, where the whole table counts: all values, and how often each occurs.
     pub(crate) populations: Vec<Option<(ArrayRef, Arc<[u64]>)>>,
-    /// Rows of the cell.
-    pub(crate) rows: u64,
     /// Rows of the table.
-    pub(crate) table_rows: u64,
+    pub(crate) rows: u64,
     /// Cells of the table.
     pub(crate) cells: u64,
 }
 
-impl CellHeader {
+impl TableHeader {
     /// The values of a modelled column and their counts, as they travel.
     pub(crate) fn population(counts: &ModelledCounts) -> Result<(ArrayRef, Arc<[u64]>)> {
         let values = with_missing(&counts.values.values, counts.values.missing)?;
@@ -461,7 +459,7 @@ impl CellHeader {
                 pages.push(Page::new(POPULATION, at, vec![Arc::clone(values), counts])?);
             }
         }
-        let totals = UInt64Array::from(vec![self.rows, self.table_rows, self.cells]);
+        let totals = UInt64Array::from(vec![self.rows, self.cells]);
         pages.push(Page::new(TOTALS, 0, vec![Arc::new(totals)])?);
         Ok(pages)
     }
@@ -476,14 +474,13 @@ impl CellHeader {
             });
             population.transpose()
         };
-        let [rows, table_rows, cells] = page(pages, TOTALS)?.numbers::<UInt64Type>(0)? else {
+        let [rows, cells] = page(pages, TOTALS)?.numbers::<UInt64Type>(0)? else {
             return Err(foreign());
         };
         Ok(Self {
             values: values_of_pages(pages, columns)?,
             populations: (0..modelled).map(population).collect::<Result<_>>()?,
             rows: *rows,
-            table_rows: *table_rows,
             cells: *cells,
         })
     }

@@ -32,7 +32,7 @@ mod values;
 
 pub use automatic::Automatic;
 pub(crate) use cells::{
-    CellHeader, GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, changed_input,
+    GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
 };
 pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};

@@ -83,7 +83,7 @@ pub struct ReleaseTable {
     rows: RowTable,
     classes: Classes,
     cells: Cells,
-    domains: Vec<Domain>,
+    domains: Arc<[Domain]>,
     keys: RowKeys,
 }
 

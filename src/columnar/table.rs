@@ -1,5 +1,7 @@
 //! The whole input in codes.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::coded::CodedChunk;
@@ -19,8 +21,8 @@ use crate::model::{
 pub struct CodedTable {
     /// The rows in codes, in no particular order.
     pub rows: RowTable,
-    /// The quasi-identifiers' values.
-    pub domains: Vec<Domain>,
+    /// The quasi-identifiers' values, which the parts of a table share.
+    pub domains: Arc<[Domain]>,
     /// The columns that models look at.
     pub modelled: Vec<SensitiveColumn>,
     /// Their values.
@@ -32,7 +34,7 @@ pub struct CodedTable {
 /// The final codes of all values, once every value was seen.
 #[derive(Debug)]
 pub struct Coding {
-    domains: Vec<Domain>,
+    domains: Arc<[Domain]>,
     modelled_values: Vec<ModelledValues>,
     /// Per column (quasi-identifiers, then modelled), per reader.
     remaps: Vec<Vec<Remap>>,
@@ -46,28 +48,32 @@ impl Coding {
         hierarchies: &[Option<ResolvedHierarchy>],
         cancel: &Cancel,
     ) -> Result<Self> {
-        let field = |column: &usize| layout.schema.field(*column);
-        let interners =
-            |at: usize| -> Vec<&Interner> { readers.iter().map(|r| &r.interners[at]).collect() };
-        let described: Vec<(Domain, Vec<Remap>)> = (layout.quasi_identifiers.par_iter())
-            .zip(hierarchies)
-            .enumerate()
-            .map(|(at, (column, hierarchy))| {
-                cancel.check()?;
-                let described = (field(column).name().as_str(), field(column).data_type());
-                Domain::new(described, &interners(at), hierarchy.as_ref())
-            })
-            .collect::<Result<_>>()?;
-        let (domains, mut remaps): (Vec<Domain>, Vec<Vec<Remap>>) = described.into_iter().unzip();
-        let mut modelled_values = Vec::new();
-        for (at, column) in layout.modelled.iter().enumerate() {
-            cancel.check()?;
-            let (values, remap) =
-                plain_codes(field(column).name(), &interners(domains.len() + at))?;
-            modelled_values.push(values);
-            remaps.push(remap);
-        }
+        let (domains, mut remaps) = domains(layout, readers, hierarchies, cancel)?;
+        let all: Vec<&Reader> = readers.iter().collect();
+        let modelled_values = modelled_values(layout, &all, &mut remaps, cancel)?;
         Ok(Self { domains, modelled_values, remaps })
+    }
+
+    /// The codes of the parts of a table, one reader each. The last reader knows values of the whole table. All
+    /// parts share the values of quasi-identifiers, and have their own of the columns that models look at.
+    pub fn of_parts(
+        layout: &Layout,
+        readers: &[Reader],
+        hierarchies: &[Option<ResolvedHierarchy>],
+        cancel: &Cancel,
+    ) -> Result<Vec<Self>> {
+        let (domains, remaps) = domains(layout, readers, hierarchies, cancel)?;
+        let mut of_reader: Vec<Vec<Remap>> = vec![Vec::new(); readers.len()];
+        for of_column in remaps {
+            of_reader.iter_mut().zip(of_column).for_each(|(all, remap)| all.push(remap));
+        }
+        let Some((known, parts)) = readers.split_last() else { return Ok(Vec::new()) };
+        let part = |(part, remaps): (&Reader, Vec<Remap>)| {
+            let mut remaps: Vec<Vec<Remap>> = remaps.into_iter().map(|remap| vec![remap]).collect();
+            let modelled_values = modelled_values(layout, &[part, known], &mut remaps, cancel)?;
+            Ok(Self { domains: Arc::clone(&domains), modelled_values, remaps })
+        };
+        parts.iter().zip(of_reader).map(part).collect()
     }
 
     /// What methods will see of every quasi-identifier.
@@ -89,6 +95,47 @@ impl Coding {
         let columns = self.domains.len();
         RowTable::row_bytes(columns, self.cardinality()).ok_or_else(|| too_wide(columns))
     }
+}
+
+/// The values of every quasi-identifier; per quasi-identifier, per reader, the translation to their codes.
+fn domains(
+    layout: &Layout,
+    readers: &[Reader],
+    hierarchies: &[Option<ResolvedHierarchy>],
+    cancel: &Cancel,
+) -> Result<(Arc<[Domain]>, Vec<Vec<Remap>>)> {
+    let described: Vec<(Domain, Vec<Remap>)> = (layout.quasi_identifiers.par_iter())
+        .zip(hierarchies)
+        .enumerate()
+        .map(|(at, (column, hierarchy))| {
+            cancel.check()?;
+            let field = layout.schema.field(*column);
+            let interners: Vec<&Interner> = readers.iter().map(|r| &r.interners[at]).collect();
+            let described = (field.name().as_str(), field.data_type());
+            Domain::new(described, &interners, hierarchy.as_ref())
+        })
+        .collect::<Result<_>>()?;
+    let (domains, remaps): (Vec<Domain>, Vec<Vec<Remap>>) = described.into_iter().unzip();
+    Ok((domains.into(), remaps))
+}
+
+/// The values of the columns that models look at; their translations go behind those of the quasi-identifiers.
+fn modelled_values(
+    layout: &Layout,
+    readers: &[&Reader],
+    remaps: &mut Vec<Vec<Remap>>,
+    cancel: &Cancel,
+) -> Result<Vec<ModelledValues>> {
+    let mut modelled_values = Vec::new();
+    for (at, column) in layout.modelled.iter().enumerate() {
+        cancel.check()?;
+        let at = layout.quasi_identifiers.len() + at;
+        let interners: Vec<&Interner> = readers.iter().map(|r| &r.interners[at]).collect();
+        let (values, remap) = plain_codes(layout.schema.field(*column).name(), &interners)?;
+        modelled_values.push(values);
+        remaps.push(remap);
+    }
+    Ok(modelled_values)
 }
 
 fn too_wide(columns: usize) -> Error {

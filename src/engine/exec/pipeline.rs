@@ -238,7 +238,16 @@ impl Release {
         let handle = tokio::runtime::Handle::current();
         let work = move || {
             let room = self.room(shelf, handle);
-            let form = || self.form_classes(readers, &resolved, room, (streams, None));
+            let form = || {
+                self.check_privacy_unit(&readers)?;
+                let timer = self.metrics.encode_time.timer();
+                let coding =
+                    Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel);
+                drop(readers);
+                timer.done();
+                let coding = coding.map_err(execution_error)?;
+                self.form_classes(coding, &resolved, room, (streams, None))
+            };
             let prepared = pool_of(self.threads)?.install(form)?;
             Ok::<_, DataFusionError>((self, prepared))
         };
@@ -299,7 +308,7 @@ impl Release {
     /// Forms and verifies the classes of a table, or of a part of one. Works on the current rayon pool.
     pub(super) fn form_classes(
         &self,
-        readers: Vec<Reader>,
+        coding: Coding,
         resolved: &Resolved,
         mut room: Room,
         (streams, part): (usize, Option<&Part>),
@@ -312,7 +321,6 @@ impl Release {
                  parts, for example by year"
             );
         }
-        self.check_privacy_unit(&readers)?;
         let former = Former {
             spec: &self.spec,
             modelled: self.layout.modelled.len(),
@@ -323,16 +331,13 @@ impl Release {
             metrics: &self.metrics,
             cancel: &self.cancel,
         };
-        let timer = self.metrics.encode_time.timer();
-        let coding = Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel)
-            .map_err(execution_error)?;
-        drop(readers);
         if let Some(part) = part {
             part.check(&coding).map_err(execution_error)?;
         }
         let row_bytes = coding.row_bytes().map_err(execution_error)?;
         let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
         room.reserve_method(work)?;
+        let timer = self.metrics.encode_time.timer();
         let mut table = room.fill_table(&self.layout, coding, rows)?;
         timer.done();
         let Formed { classes, cells } = former.form(&mut table)?;
@@ -349,7 +354,7 @@ impl Release {
     }
 
     /// A row without a person could belong to any of the others in its class.
-    fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
+    pub(super) fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
         let Some(unit) = &self.spec.privacy_unit else { return Ok(()) };
         let modelled = self.layout.modelled.len() - 1;
         let missing: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, LargeBinaryArray, RecordBatch, UInt32Array, new_null_array,
+    ArrayRef, LargeBinaryBuilder, RecordBatch, UInt32Array, new_null_array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -17,9 +18,11 @@ use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::count::leaf_of;
-use super::{CellColumns, CellExec, CellStep, as_stream, at_work, next_batch, read_pages};
+use super::{
+    CellColumns, CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch, read_pages,
+};
 use crate::columnar::{
-    CellHeader, GlobalCodes, Kind, Layout, LeafCounts, ModelledValues, Survey, by_partition,
+    GlobalCodes, Kind, Layout, LeafCounts, ModelledValues, Survey, TableHeader, by_partition,
     pages_to_batch, to_bytes,
 };
 use crate::engine::exec::requirement::Asked;
@@ -34,8 +37,19 @@ pub(super) struct CellPlan {
     cell_of_leaf: Vec<u32>,
     /// What the rows of each cell are exchanged by.
     keys: Vec<u32>,
-    headers: Vec<Vec<u8>>,
-    table_is_empty: bool,
+    /// Rows of each cell.
+    rows: Vec<u64>,
+    /// What every partition of cells must know of the table.
+    header: Vec<u8>,
+    _memory: MemoryReservation,
+}
+
+/// What a partition of rows has sent on before them.
+struct Sent {
+    /// By cell.
+    cells: Vec<bool>,
+    /// Keys of the partitions that have the header of the table.
+    tables: BTreeSet<u32>,
 }
 
 pub(super) fn run(
@@ -53,18 +67,19 @@ pub(super) fn run(
         let layout = columns.layout(exec.children[1].schema());
         let codes = GlobalCodes::new(&layout, &plan.survey.values).map_err(execution_error)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
-        let seen = vec![false; plan.keys.len()];
+        let mut sent = Sent { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
         // A table without rows has cells nevertheless.
-        let first = plan.table_is_empty.then(|| plan.headers(&mut seen.clone(), &out, |_| true));
+        let is_empty = plan.rows.iter().all(|rows| *rows == 0);
+        let first = is_empty.then(|| plan.headers(&mut sent, &out, |_| true));
         let first = stream::iter(first.map(|headers| headers.map(|headers| vec![headers])));
-        let state = (input, codes, plan, seen);
-        let rows = stream::try_unfold(state, move |(mut input, mut codes, plan, mut seen)| {
+        let state = (input, codes, plan, sent);
+        let rows = stream::try_unfold(state, move |(mut input, mut codes, plan, mut sent)| {
             let out = Arc::clone(&out);
             async move {
                 let Some(batch) = next_batch(&mut input).await? else { return Ok(None) };
                 codes.read(&batch).map_err(execution_error)?;
-                let batches = plan.assign(&batch, &codes, &out, &mut seen)?;
-                Ok(Some((batches, (input, codes, plan, seen))))
+                let batches = plan.assign(&batch, &codes, &out, &mut sent)?;
+                Ok(Some((batches, (input, codes, plan, sent))))
             }
         });
         let each = |batches: Vec<RecordBatch>| stream::iter(batches.into_iter().map(Ok));
@@ -83,6 +98,7 @@ async fn plan(
     let pages = read_pages(&exec.children[0], context).await?;
     let layout = columns.layout(exec.children[1].schema());
     let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
+    let memory = MemoryConsumer::new("AnonymizeExec[values]").register(context.memory_pool());
     at_work(move || {
         let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
             .map_err(execution_error)?;
@@ -91,7 +107,7 @@ async fn plan(
         let counts =
             LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
         let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
-        CellPlan::new(&spec, survey, (counts, cell_of_leaf), partitions)
+        CellPlan::new(&spec, survey, (counts, cell_of_leaf), partitions, memory)
     })
     .await
 }
@@ -181,6 +197,7 @@ impl CellPlan {
         survey: Survey,
         (counts, cell_of_leaf): (LeafCounts, Vec<u32>),
         partitions: usize,
+        memory: MemoryReservation,
     ) -> Result<Self> {
         let leaves = cell_of_leaf.len();
         let cells = cell_of_leaf.iter().max().map_or(1, |last| *last as usize + 1);
@@ -196,48 +213,55 @@ impl CellPlan {
         }
         let population = |of: &crate::columnar::ModelledCounts| {
             // Only t compares with the whole table.
-            let population = spec.models.t.map(|_| CellHeader::population(of));
+            let population = spec.models.t.map(|_| TableHeader::population(of));
             population.transpose().map_err(execution_error)
         };
         let populations = counts.modelled.iter().map(population).collect::<Result<Vec<_>>>()?;
-        let table_rows: u64 = rows.iter().sum();
-        let header = |of_cell: &u64| {
-            let header = CellHeader {
-                values: survey.values.clone(),
-                populations: populations.clone(),
-                rows: *of_cell,
-                table_rows,
-                cells: cells as u64,
-            };
-            let pages = header.to_pages().and_then(|pages| to_bytes(&pages_to_batch(&pages)?));
-            pages.map_err(execution_error)
+        let header = TableHeader {
+            values: survey.values.clone(),
+            populations,
+            rows: rows.iter().sum(),
+            cells: cells as u64,
         };
-        let headers = rows.iter().map(header).collect::<Result<_>>()?;
+        let pages = header.to_pages().and_then(|pages| to_bytes(&pages_to_batch(&pages)?));
+        let header = pages.map_err(execution_error)?;
+        // The values themselves, and as they travel.
+        memory.try_grow(2 * header.len())?;
         let keys = keys(&rows, partitions)?;
-        Ok(Self { survey, cell_of_leaf, keys, headers, table_is_empty: table_rows == 0 })
+        Ok(Self { survey, cell_of_leaf, keys, rows, header, _memory: memory })
     }
 
-    /// One row for every wanted cell that was not seen before: what its rows are a part of.
+    /// One row for every wanted cell that was not sent before, and one about the table for every partition that
+    /// gets its first cell.
     fn headers(
         &self,
-        seen: &mut [bool],
+        sent: &mut Sent,
         schema: &SchemaRef,
         wanted: impl Fn(u32) -> bool,
     ) -> Result<RecordBatch> {
-        let cells = 0..self.keys.len() as u32;
-        let new: Vec<u32> = cells.filter(|cell| wanted(*cell) && !seen[*cell as usize]).collect();
-        new.iter().for_each(|cell| seen[*cell as usize] = true);
+        let (mut cells, mut keys) = (Vec::new(), Vec::new());
+        let mut headers = LargeBinaryBuilder::new();
+        for (cell, (key, rows)) in self.keys.iter().zip(&self.rows).enumerate() {
+            if sent.cells[cell] || !wanted(cell as u32) {
+                continue;
+            }
+            sent.cells[cell] = true;
+            if sent.tables.insert(*key) {
+                cells.push(WHOLE_TABLE);
+                keys.push(*key);
+                headers.append_value(&self.header);
+            }
+            cells.push(cell as u32);
+            keys.push(*key);
+            headers.append_value(rows.to_le_bytes());
+        }
         let fields = schema.fields();
         let empty = fields[..fields.len() - 3].iter();
         let mut columns: Vec<ArrayRef> =
-            empty.map(|field| new_null_array(field.data_type(), new.len())).collect();
-        let keys = new.iter().map(|cell| self.keys[*cell as usize]);
-        let headers = new.iter().map(|cell| &self.headers[*cell as usize]);
-        let (keys, headers) =
-            (UInt32Array::from_iter_values(keys), LargeBinaryArray::from_iter_values(headers));
-        columns.push(Arc::new(UInt32Array::from(new)));
-        columns.push(Arc::new(keys));
-        columns.push(Arc::new(headers));
+            empty.map(|field| new_null_array(field.data_type(), cells.len())).collect();
+        columns.push(Arc::new(UInt32Array::from(cells)));
+        columns.push(Arc::new(UInt32Array::from(keys)));
+        columns.push(Arc::new(headers.finish()));
         Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
     }
 
@@ -247,13 +271,13 @@ impl CellPlan {
         batch: &RecordBatch,
         codes: &GlobalCodes,
         schema: &SchemaRef,
-        seen: &mut [bool],
+        sent: &mut Sent,
     ) -> Result<Vec<RecordBatch>> {
         let cell = |row| self.cell_of_leaf[leaf_of(&self.survey.tree, codes, row) as usize];
         let cells = UInt32Array::from_iter_values((0..batch.num_rows()).map(cell));
-        let mut here = vec![false; seen.len()];
+        let mut here = vec![false; self.keys.len()];
         cells.values().iter().for_each(|cell| here[*cell as usize] = true);
-        let headers = self.headers(seen, schema, |cell| here[cell as usize])?;
+        let headers = self.headers(sent, schema, |cell| here[cell as usize])?;
         let keys = cells.values().iter().map(|cell| self.keys[*cell as usize]);
         let keys = UInt32Array::from_iter_values(keys);
         let mut columns = batch.columns().to_vec();

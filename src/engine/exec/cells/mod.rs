@@ -73,8 +73,10 @@ use crate::engine::{execution_error, without_values};
 pub(super) const CELL: &str = "__anonymize_cell";
 /// What rows are exchanged by: equal for rows of one cell.
 pub(super) const CELL_KEY: &str = "__anonymize_cell_key";
-/// What is known of the whole table, in the first row of a cell.
+/// What is known of the whole table or of a cell, in a row of its own.
 pub(super) const CELL_HEADER: &str = "__anonymize_cell_header";
+/// What stands for the cell in a header of the whole table. There are fewer cells.
+const WHOLE_TABLE: u32 = u32::MAX;
 /// The class of a published row, a number without meaning that no other class has; missing in summaries.
 pub(super) const CLASS: &str = "__anonymize_class";
 /// The place of a published row among those of its class.

@@ -12,14 +12,16 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::summary::Summary;
-use super::{CellExec, CellStep, as_stream, at_work, next_batch};
+use super::{CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch};
 use crate::columnar::{
-    CellHeader, Layout, OutputColumn, Reader, ReleaseForm, changed_input, of_bytes, pages_of_batch,
+    Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
+    pages_of_batch,
 };
 use crate::engine::exec::emit::Prepared;
 use crate::engine::exec::intake::{Intake, Shelf};
@@ -45,23 +47,24 @@ pub(super) fn run(
         let input = exec.children[0].execute(partition, Arc::clone(&context))?;
         let read = Cells::read(&release, input).await?;
         let handle = tokio::runtime::Handle::current();
-        let (release, prepared, summary) = at_work(move || {
+        let (release, verified) = at_work(move || {
             let pool = pool_of(release.threads)?;
-            let (prepared, summary) =
-                pool.install(|| read.form_classes(&release, &resolved, &handle))?;
-            Ok((release, prepared, summary))
+            let verified = pool.install(|| read.form_classes(&release, &resolved, &handle))?;
+            Ok((release, verified))
         })
         .await?;
+        let Verified { cells, summary, memory } = verified;
+        let memory = Arc::new(memory);
         let first = summary_row(&out, summary);
-        let parts = stream::iter(prepared.into_iter().map(Ok::<_, DataFusionError>));
+        let parts = stream::iter(cells.into_iter().map(Ok::<_, DataFusionError>));
         let rows = parts.map_ok(move |(cell, prepared)| {
-            let out = Arc::clone(&out);
+            let (out, memory) = (Arc::clone(&out), Arc::clone(&memory));
             let mut place = 0;
             let batches = release.emission().stream(&prepared, form.clone());
             // The release and its memory live as long as rows of the cell leave.
             let batches = stream::once(async move { batches }).try_flatten();
             batches.map(move |batch| {
-                let _alive = &prepared;
+                let _alive = (&prepared, &memory);
                 in_table(&batch?, |class| names.of(cell, class), &mut place, &out)
             })
         });
@@ -107,11 +110,14 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
 }
 
 /// The cells of one partition, as they were read.
-#[derive(Default)]
 struct Cells {
     by_number: BTreeMap<u32, CellRows>,
-    /// As they came: every partition of the step before says what it knows of a cell.
-    headers: BTreeMap<u32, (Vec<u8>, CellHeader)>,
+    /// Rows of every cell of this partition.
+    sizes: BTreeMap<u32, u64>,
+    /// What is known of the table, as it came and as it is read: every partition of the step before says it.
+    table: Option<(Vec<u8>, TableHeader)>,
+    /// Of what is known of the table.
+    memory: MemoryReservation,
 }
 
 struct CellRows {
@@ -129,7 +135,10 @@ impl CellRows {
 
 impl Cells {
     async fn read(release: &Release, mut input: SendableRecordBatchStream) -> Result<Self> {
-        let mut cells = Self::default();
+        let memory = MemoryConsumer::new("AnonymizeExec[values]");
+        let memory = memory.register(release.context.memory_pool());
+        let (by_number, sizes) = (BTreeMap::new(), BTreeMap::new());
+        let mut cells = Self { by_number, sizes, table: None, memory };
         loop {
             let waiting = release.metrics.read_time.timer();
             let batch = next_batch(&mut input).await?;
@@ -172,16 +181,31 @@ impl Cells {
     }
 
     fn add_header(&mut self, layout: &Layout, number: u32, bytes: &[u8]) -> Result<()> {
-        if let Some((known, _)) = self.headers.get(&number) {
+        if number == WHOLE_TABLE {
+            return self.add_table(layout, bytes);
+        }
+        let Ok(rows) = bytes.try_into().map(u64::from_le_bytes) else {
+            return internal_err!("the header of a cell is not one");
+        };
+        match self.sizes.insert(number, rows) {
+            Some(known) if known != rows => internal_err!("a cell has two different headers"),
+            _ => Ok(()),
+        }
+    }
+
+    fn add_table(&mut self, layout: &Layout, bytes: &[u8]) -> Result<()> {
+        if let Some((known, _)) = &self.table {
             return match known == bytes {
                 true => Ok(()),
-                false => internal_err!("a cell has two different headers"),
+                false => internal_err!("a table has two different headers"),
             };
         }
+        // As it came, its values, and the numbers and codes that they get.
+        self.memory.try_grow(4 * bytes.len())?;
         let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
         let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
-        let header = pages.and_then(|pages| CellHeader::of_pages(&pages, columns, modelled));
-        self.headers.insert(number, (bytes.to_vec(), header.map_err(execution_error)?));
+        let header = pages.and_then(|pages| TableHeader::of_pages(&pages, columns, modelled));
+        self.table = Some((bytes.to_vec(), header.map_err(execution_error)?));
         Ok(())
     }
 
@@ -208,68 +232,95 @@ impl Cells {
         }
     }
 
-    /// Forms and verifies the classes of every cell, in the order of the cells.
+    /// Forms and verifies the classes of every cell.
     fn form_classes(
         mut self,
         release: &Release,
         resolved: &Resolved,
         handle: &tokio::runtime::Handle,
-    ) -> Result<(Vec<(u32, Prepared)>, Summary)> {
-        let (mut prepared, mut summary) = (Vec::new(), Summary::default());
-        for (number, (_, header)) in std::mem::take(&mut self.headers) {
+    ) -> Result<Verified> {
+        let mut verified =
+            Verified { cells: Vec::new(), summary: Summary::default(), memory: self.memory };
+        let Some((_, table)) = self.table.take() else {
+            return match self.by_number.is_empty() && self.sizes.is_empty() {
+                true => Ok(verified),
+                false => internal_err!("cells came without what is known of their table"),
+            };
+        };
+        let (mut readers, mut shelves) = (Vec::new(), Vec::new());
+        for (number, rows) in self.sizes {
             let cell = match self.by_number.remove(&number) {
                 Some(cell) => cell,
                 None => CellRows::new(release)?,
             };
-            if cell.rows != header.rows {
+            if cell.rows != rows {
                 return Err(execution_error(changed_input()));
             }
-            let (rows, table) = (header.rows, (header.table_rows, header.cells));
-            let part = Part {
-                number,
-                codes: header.values.iter().map(|values| values.len() as u32).collect(),
-                populations: populations(&header),
-            };
-            let known = header
-                .values
-                .into_iter()
-                .map(Some)
-                .chain(header.populations.into_iter().map(|of| of.map(|(values, _)| values)));
-            let known: Vec<Option<ArrayRef>> = known.collect();
-            let known = Reader::of_values(&release.layout, release.spec.seed, &known)
+            readers.push(cell.reader);
+            shelves.push((number, rows, Shelf::from(cell.intake)));
+        }
+        if !self.by_number.is_empty() {
+            return internal_err!("rows of a cell came without its header");
+        }
+        release.check_privacy_unit(&readers)?;
+        let populations = populations(&table);
+        let codes: Vec<u32> = table.values.iter().map(|values| values.len() as u32).collect();
+        readers.push(known(release, table.values, table.populations)?);
+        let timer = release.metrics.encode_time.timer();
+        let codings =
+            Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)
                 .map_err(execution_error)?;
-            let room = release.room(Shelf::from(cell.intake), handle.clone());
+        drop(readers);
+        timer.done();
+        for ((number, rows, shelf), coding) in shelves.into_iter().zip(codings) {
+            let part = Part { number, codes: codes.clone(), populations: populations.clone() };
+            let room = release.room(shelf, handle.clone());
             let before = release.metrics.suppressed_rows.value();
-            let formed =
-                release.form_classes(vec![cell.reader, known], resolved, room, (1, Some(&part)))?;
-            let published = formed.table.published() as u64;
-            prepared.push((number, formed));
-            summary.add(&Summary {
-                table_rows: table.0,
-                table_cells: table.1,
+            let formed = release.form_classes(coding, resolved, room, (1, Some(&part)))?;
+            verified.summary.add(&Summary {
+                table_rows: table.rows,
+                table_cells: table.cells,
                 rows,
                 cells: 1,
-                published,
+                published: formed.table.published() as u64,
                 suppressed: (release.metrics.suppressed_rows.value() - before) as u64,
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
                 lost: release.metrics.loss.get() * rows as f64,
             })?;
+            verified.cells.push((number, formed));
         }
-        if !self.by_number.is_empty() {
-            return internal_err!("rows of a cell came without its header");
-        }
+        let summary = &verified.summary;
         release.metrics.loss.set(summary.lost / summary.rows.max(1) as f64);
         release.metrics.classes.set(summary.classes as usize);
         // Gauges of partitions are added up; the largest class is shown where it is known.
         release.metrics.largest_class.set(0);
-        Ok((prepared, summary))
+        Ok(verified)
     }
 }
 
-fn populations(header: &CellHeader) -> Vec<Option<Arc<[u64]>>> {
+/// The releases of all cells of a partition.
+struct Verified {
+    cells: Vec<(u32, Prepared)>,
+    summary: Summary,
+    /// Of the values that all cells share.
+    memory: MemoryReservation,
+}
+
+/// A reader that has met all values of the table that matter to a cell.
+fn known(
+    release: &Release,
+    values: Vec<ArrayRef>,
+    populations: Vec<Option<(ArrayRef, Arc<[u64]>)>>,
+) -> Result<Reader> {
+    let modelled = populations.into_iter().map(|of| of.map(|(values, _)| values));
+    let known: Vec<Option<ArrayRef>> = values.into_iter().map(Some).chain(modelled).collect();
+    Reader::of_values(&release.layout, release.spec.seed, &known).map_err(execution_error)
+}
+
+fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {
     let counts = |of: &Option<(ArrayRef, Arc<[u64]>)>| of.as_ref().map(|(_, of)| Arc::clone(of));
-    header.populations.iter().map(counts).collect()
+    table.populations.iter().map(counts).collect()
 }
 
 /// The row that a partition starts with.
