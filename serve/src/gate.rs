@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion_postgres::pgwire::error::PgWireResult;
 
+use crate::growth::refused;
 use crate::wire::{error, state};
 
 /// The name under which the parser meets a refresh: it does not know Postgres' statement.
@@ -71,6 +72,7 @@ const WITHOUT_EFFECT: [&str; 12] = [
 
 /// Whether a client may say this.
 pub fn judge(statement: &Statement) -> PgWireResult<Verdict> {
+    refused::check_statement(statement)?;
     match statement {
         Statement::Query(_)
         | Statement::ExplainTable { .. }
@@ -206,6 +208,7 @@ fn refreshed_view(name: &str, arguments: &FunctionArguments) -> Option<String> {
 
 /// A second look, at the plan: it reads and does nothing else.
 pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
+    refused::check_plan(plan)?;
     SQLOptions::new()
         .with_allow_ddl(false)
         .with_allow_dml(false)

@@ -22,6 +22,7 @@ mod compute;
 mod connection;
 mod error;
 mod gate;
+mod growth;
 mod interrupt;
 pub mod policy;
 mod query;

@@ -16,6 +16,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep, interval, sleep_until};
 
+use crate::growth::Budget;
 use crate::query;
 use crate::service::Service;
 use crate::wire::{self, state};
@@ -43,6 +44,8 @@ pub struct Session {
 pub struct Allowance {
     /// The engine's resources, with a memory limit of the connection's own.
     pub runtime: Arc<RuntimeEnv>,
+    /// The part of that memory which expressions ask for.
+    pub budget: Budget,
     _turn: OwnedSemaphorePermit,
 }
 
@@ -108,10 +111,11 @@ impl Session {
         let turn = Arc::clone(&self.service.turns).acquire_owned().await;
         let turn = turn.map_err(|_| shutting_down())?;
         let base = &self.service.runtime;
-        let pool: Arc<dyn MemoryPool> =
-            Arc::new(FairSpillPool::new(self.service.limits.query_memory));
+        let memory = self.service.limits.query_memory;
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));
+        let budget = Budget::new(&pool, memory);
         let runtime = Arc::new(RuntimeEnv { memory_pool: pool, ..base.as_ref().clone() });
-        let allowance = Arc::new(Allowance { runtime, _turn: turn });
+        let allowance = Arc::new(Allowance { runtime, budget, _turn: turn });
         *held = Arc::downgrade(&allowance);
         Ok(allowance)
     }

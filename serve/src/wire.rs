@@ -64,8 +64,19 @@ pub fn of_engine(failure: &DataFusionError) -> PgWireError {
     let text = root.strip_backtrace();
     let plain =
         LAYERS.iter().fold(text.as_str(), |text, layer| text.strip_prefix(layer).unwrap_or(text));
-    error(code(root, plain), plain)
+    error(code(root, plain), shortened(plain))
 }
+
+/// Some errors of the engine quote a whole expression in its own words.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Characters of a sentence that a client is told.
+const LONGEST_MESSAGE: usize = 600;
 
 /// Each layer of the engine puts its own name in front of the sentence; these are told by the code.
 const LAYERS: [&str; 9] = [

@@ -22,6 +22,8 @@ use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_postgres::hooks::set_show::SetShowHook;
 use datafusion_postgres::hooks::transactions::TransactionStatementHook;
 
+use crate::growth::Budget;
+use crate::growth::bounded::bound;
 use crate::query::QueryHook;
 use crate::release::{ReleaseTable, Releases};
 
@@ -36,8 +38,17 @@ pub const SCHEME: &str = "release";
 
 /// Functions that make much of little: the engine does not count the memory of what a single call
 /// returns, so no limit would hold.
-const UNBOUNDED: [&str; 7] =
-    ["repeat", "lpad", "rpad", "array_repeat", "array_resize", "range", "generate_series"];
+const UNBOUNDED: [&str; 9] = [
+    "repeat",
+    "lpad",
+    "rpad",
+    "array_repeat",
+    "array_resize",
+    "range",
+    "generate_series",
+    "arrow_cast",
+    "arrow_try_cast",
+];
 
 /// What the connections of one user share.
 pub struct Workspace {
@@ -73,6 +84,10 @@ impl Workspace {
         context.register_udf(session_user(user));
         for name in UNBOUNDED {
             context.deregister_udf(name);
+        }
+        // Also what is computed while a statement is planned has a bound.
+        for function in context.state().scalar_functions().values() {
+            context.register_udf(bound(function, &Budget::default()).as_ref().clone());
         }
         let protocol = DfSessionService::new_with_hooks(
             Arc::new(context),
