@@ -20,10 +20,12 @@
 mod complexity;
 mod compute;
 mod connection;
+mod conversation;
 mod error;
 mod gate;
 mod growth;
 mod interrupt;
+mod message;
 pub mod policy;
 mod query;
 mod refresh;
@@ -34,6 +36,7 @@ mod service;
 mod session;
 mod startup;
 mod tls;
+mod waiting;
 mod wire;
 mod workspace;
 
@@ -103,7 +106,7 @@ pub async fn serve(
         listener,
         tls,
         service,
-        max_connections: policy.server.max_connections,
+        waiting: policy.server.max_connections,
         grace: policy.server.grace,
     };
     let work = tokio::task::spawn_blocking(move || engine.block_on(worker.run(requests)));

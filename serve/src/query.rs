@@ -29,6 +29,7 @@ use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ use crate::growth::bounded::BoundFunctions;
 use crate::growth::wide::RefuseWideRows;
 use crate::interrupt::Stop;
 use crate::release::{Release, lease};
-use crate::session::{Allowance, Session, Watch};
+use crate::session::{Allowance, Reclaimable, Session, Watch};
 use crate::wire::{self, state};
 
 /// Rows that travel together from the engine to the connection.
@@ -226,9 +227,10 @@ async fn supervise(
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
     let rows = produce(&session.service().engine, rows, (allowance, leased));
-    let running = Running { rows, watch, _stop: stop };
-    response.data_rows =
-        Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
+    let running = Arc::new(Mutex::new(Some(Running { rows, watch, _stop: stop })));
+    let reclaimable: Arc<dyn Reclaimable> = running.clone();
+    session.remember(&reclaimable);
+    response.data_rows = Supervised { running, ready: Vec::new().into_iter(), over: false }.boxed();
     Ok(response)
 }
 
@@ -308,10 +310,17 @@ struct Running {
     _stop: Stop,
 }
 
+impl Reclaimable for Mutex<Option<Running>> {
+    fn reclaim(&self) {
+        *self.lock() = None;
+    }
+}
+
 /// The rows one by one. Lets go of everything with the last row or the first error.
 struct Supervised {
-    running: Option<Running>,
+    running: Arc<Mutex<Option<Running>>>,
     ready: std::vec::IntoIter<PgWireResult<DataRow>>,
+    over: bool,
 }
 
 impl Stream for Supervised {
@@ -319,8 +328,12 @@ impl Stream for Supervised {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.as_mut().get_mut();
+        if this.over {
+            return Poll::Ready(None);
+        }
+        let mut held = this.running.lock();
         let row = loop {
-            let Some(running) = &mut this.running else { return Poll::Ready(None) };
+            let Some(running) = held.as_mut() else { break Some(Err(reclaimed())) };
             if let Some(row) = this.ready.next() {
                 break Some(row.map_err(wire::in_plain_words));
             }
@@ -334,10 +347,19 @@ impl Stream for Supervised {
             }
         };
         if !matches!(row, Some(Ok(_))) {
-            this.running = None;
+            *held = None;
+            this.over = true;
         }
         Poll::Ready(row)
     }
+}
+
+/// Why a query gave its turn to somebody else.
+fn reclaimed() -> PgWireError {
+    wire::error(
+        state::CANCELLED,
+        "the query was ended: it rested between two portions of its rows while others waited",
+    )
 }
 
 /// When a query that began now must be over.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,17 +26,22 @@ use crate::workspace::Workspace;
 /// How long a client may leave the rows of a query unread after its time is over.
 const UNREAD: Duration = Duration::from_secs(5);
 
+/// How long a query may rest between two portions of its rows while others wait for a turn.
+const RESTING: Duration = Duration::from_secs(5);
+
 /// The state of one connection.
 pub struct Session {
     // Who
     service: Arc<Service>,
-    workspace: OnceLock<Arc<Workspace>>,
+    workspace: OnceLock<(Arc<Workspace>, OwnedSemaphorePermit)>,
     // Resources
     allowance: tokio::sync::Mutex<Weak<Allowance>>,
     // Progress
     cancel: Arc<Notify>,
     deadlines: Arc<Mutex<Deadlines>>,
     busy: watch::Sender<bool>,
+    /// Queries that have begun, and since when nobody asks for their rows.
+    begun: Mutex<Begun>,
     format: Mutex<Format>,
 }
 
@@ -47,6 +53,33 @@ pub struct Allowance {
     /// The part of that memory which expressions ask for.
     pub budget: Budget,
     _turn: OwnedSemaphorePermit,
+}
+
+/// A query that can be made to give back what it holds, while nobody asks for its rows.
+pub trait Reclaimable: Send + Sync {
+    /// Ends the query; whoever asks for more rows is told.
+    fn reclaim(&self);
+}
+
+struct Begun {
+    queries: Vec<Weak<dyn Reclaimable>>,
+    untouched_since: Instant,
+}
+
+/// Somebody who waits for a turn.
+struct Waits(Arc<Service>);
+
+impl Waits {
+    fn new(service: &Arc<Service>) -> Self {
+        service.wait_for_turns.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(service))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.wait_for_turns.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -65,6 +98,7 @@ impl Session {
             cancel: Arc::new(Notify::new()),
             deadlines: Arc::default(),
             busy: watch::Sender::new(false),
+            begun: Mutex::new(Begun { queries: Vec::new(), untouched_since: Instant::now() }),
             format: Mutex::default(),
         })
     }
@@ -74,22 +108,32 @@ impl Session {
         &self.service
     }
 
-    /// Whose connection it is from now on.
-    pub fn log_in(&self, workspace: Arc<Workspace>) {
+    /// Whose connection it is from now on, if there is a place for one more.
+    pub fn log_in(&self, workspace: Arc<Workspace>) -> PgWireResult<()> {
+        let place = Arc::clone(&self.service.places).try_acquire_owned();
+        let place = place.map_err(|_| {
+            wire::fatal(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
+        })?;
         // A connection logs in once: a second attempt changes nothing.
-        let _ = self.workspace.set(workspace);
+        let _ = self.workspace.set((workspace, place));
+        Ok(())
+    }
+
+    /// Whether somebody has logged in.
+    pub fn is_logged_in(&self) -> bool {
+        self.workspace.get().is_some()
     }
 
     /// What the connection works in; an error before somebody has logged in. The protocol's library
     /// goes on after a failed login if the client does: this is what stops it.
     pub fn workspace(&self) -> PgWireResult<&Arc<Workspace>> {
         let nobody = || wire::fatal(state::NO_AUTHORIZATION, "log in first");
-        self.workspace.get().ok_or_else(nobody)
+        self.workspace.get().map(|(workspace, _)| workspace).ok_or_else(nobody)
     }
 
     /// Who it is, for the log.
     pub fn user(&self) -> &str {
-        self.workspace.get().map_or("(nobody)", |workspace| workspace.user.as_str())
+        self.workspace.get().map_or("(nobody)", |(workspace, _)| workspace.user.as_str())
     }
 
     /// How the rows of the statement that is about to run are written.
@@ -108,8 +152,10 @@ impl Session {
         if let Some(allowance) = held.upgrade() {
             return Ok(allowance);
         }
+        let waits = Waits::new(&self.service);
         let turn = Arc::clone(&self.service.turns).acquire_owned().await;
         let turn = turn.map_err(|_| shutting_down())?;
+        drop(waits);
         let base = &self.service.runtime;
         let memory = self.service.limits.query_memory;
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));
@@ -170,9 +216,30 @@ impl Session {
         loop {
             ticks.tick().await;
             let now = Instant::now();
+            self.make_room(now);
             if self.deadlines.lock().running.values().any(|deadline| *deadline + UNREAD < now) {
                 return;
             }
+        }
+    }
+
+    /// Remembers a query that keeps its turn until its last row.
+    pub fn remember(&self, query: &Arc<dyn Reclaimable>) {
+        let mut begun = self.begun.lock();
+        begun.queries.retain(|query| query.strong_count() > 0);
+        begun.queries.push(Arc::downgrade(query));
+    }
+
+    /// Ends queries whose rows nobody asks for while others wait for a turn. A client that fetches in portions
+    /// keeps its turn between them, but not for as long as it likes.
+    fn make_room(&self, now: Instant) {
+        let mut begun = self.begun.lock();
+        let waited_for = self.service.wait_for_turns.load(Ordering::Relaxed) > 0;
+        if self.is_busy() || !waited_for || now < begun.untouched_since + RESTING {
+            return;
+        }
+        for query in begun.queries.drain(..).filter_map(|query| query.upgrade()) {
+            query.reclaim();
         }
     }
 
@@ -197,6 +264,7 @@ pub struct Occupied(Arc<Session>);
 
 impl Drop for Occupied {
     fn drop(&mut self) {
+        self.0.begun.lock().untouched_since = Instant::now();
         self.0.busy.send_replace(false);
     }
 }

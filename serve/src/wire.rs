@@ -8,6 +8,7 @@ use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError};
 
 /// Codes of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 pub mod state {
+    pub const PROTOCOL: &str = "08P01";
     pub const NOT_SUPPORTED: &str = "0A000";
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
     pub const BAD_DATETIME_OR_TEXT: &str = "22P02";
@@ -132,6 +133,11 @@ pub fn in_plain_words(failure: PgWireError) -> PgWireError {
         }
         other => other,
     }
+}
+
+/// Whether an error ends the connection.
+pub fn is_fatal(failure: &PgWireError) -> bool {
+    matches!(failure, PgWireError::UserError(info) if info.is_fatal())
 }
 
 /// The code of an error, for the log: the sentence may quote what the client wrote.

@@ -38,17 +38,8 @@ pub const SCHEME: &str = "release";
 
 /// Functions that make much of little: the engine does not count the memory of what a single call
 /// returns, so no limit would hold.
-const UNBOUNDED: [&str; 9] = [
-    "repeat",
-    "lpad",
-    "rpad",
-    "array_repeat",
-    "array_resize",
-    "range",
-    "generate_series",
-    "arrow_cast",
-    "arrow_try_cast",
-];
+const UNBOUNDED: [&str; 7] =
+    ["repeat", "lpad", "rpad", "array_repeat", "array_resize", "range", "generate_series"];
 
 /// What the connections of one user share.
 pub struct Workspace {

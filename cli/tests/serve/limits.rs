@@ -234,6 +234,7 @@ fn no_expression_outgrows_the_memory() {
         "SELECT string_agg(zip, ',') OVER () FROM patients_k10".to_owned(),
         "SELECT array_agg(zip) OVER (ORDER BY age) FROM patients_k10".to_owned(),
         "SELECT ARRAY[1]::int[1000000000]".to_owned(),
+        "SELECT arrow_cast('x', 'FixedSizeBinary(2000000000)')".to_owned(),
     ] {
         let failure = server.failure(&sql);
         let shown: String = sql.chars().take(80).collect();

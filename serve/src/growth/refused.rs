@@ -16,14 +16,23 @@ use crate::wire::{error, state};
 /// Aggregates whose value is all that they have seen. In a window there is one for every row.
 const COLLECTORS: [&str; 2] = ["array_agg", "string_agg"];
 
-/// Refuses lists of a declared length, which the engine would fill.
+/// Refuses values of a declared length, which the engine would fill.
 pub fn check_statement(statement: &Statement) -> PgWireResult<()> {
     let found = visit_expressions(statement, |expr| match expr {
         SqlExpr::Cast { data_type, .. } if has_length(data_type) => ControlFlow::Break(()),
+        SqlExpr::Function(function) => {
+            let name = function.name.to_string().to_lowercase();
+            let casts = name.ends_with("arrow_cast") || name.ends_with("arrow_try_cast");
+            let arguments = function.args.to_string().to_lowercase();
+            if casts && arguments.contains("fixedsize") {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
         _ => ControlFlow::Continue(()),
     });
     if found.is_break() {
-        let hint = "lists have no declared length here: write int[] instead of int[3]";
+        let hint = "values have no declared length here: write int[] instead of int[3]";
         return Err(error(state::NOT_SUPPORTED, hint));
     }
     Ok(())
