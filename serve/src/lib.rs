@@ -17,6 +17,7 @@
 //! The two sessions share no table, no store and no memory: a client's statement, whatever it says, runs
 //! where there is nothing raw to find.
 
+mod check;
 mod complexity;
 mod compute;
 mod connection;
@@ -36,6 +37,7 @@ mod service;
 mod session;
 mod startup;
 mod tls;
+mod types;
 mod waiting;
 mod wire;
 mod workspace;
@@ -52,6 +54,7 @@ use log::info;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use crate::check::check;
 use crate::compute::Compute;
 pub use crate::error::{Error, Result};
 pub use crate::policy::Policy;

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Column, DFSchema, ParamValues, TableReference};
+use datafusion::common::{DFSchema, ParamValues};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, cast};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as EngineStatement;
 use datafusion::sql::sqlparser::ast::Statement;
@@ -32,7 +31,6 @@ use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
-use tokio::time::Instant;
 
 use crate::complexity::{expansion, predicates};
 use crate::compute::Work;
@@ -42,6 +40,7 @@ use crate::growth::wide::RefuseWideRows;
 use crate::interrupt::Stop;
 use crate::release::{Release, lease};
 use crate::session::{Allowance, Reclaimable, Session, Watch};
+use crate::types;
 use crate::wire::{self, state};
 
 /// Rows that travel together from the engine to the connection.
@@ -142,7 +141,7 @@ async fn answer(
             Some(Response::Execution(Tag::new("DEALLOCATE")))
         }
         Verdict::Refresh(view) => {
-            session.refresh(&view).await?;
+            session.refresh(&view, asked_timeout(client)).await?;
             Some(Response::Execution(Tag::new("REFRESH MATERIALIZED VIEW")))
         }
         Verdict::Query => {
@@ -188,7 +187,7 @@ async fn plan(
         let plan = plan.map_err(|error| wire::of_engine(&error))?;
         predicates::check(&plan)?;
         gate::check_plan(&plan).map_err(|error| wire::of_engine(&error))?;
-        Ok(plan)
+        types::presentable(plan).map_err(|error| wire::of_engine(&error))
     };
     let planned = Work::start(engine, work).done().await;
     planned.map_err(|error| wire::error(state::INTERNAL, error.to_string()))?
@@ -206,7 +205,6 @@ async fn supervise(
         let allowance = session.allowance().await?;
         let engine = &session.service().engine;
         let (frame, leased) = prepare(query, (context, engine), (&allowance, &stop)).await?;
-        let frame = without_bytes(frame).map_err(|failure| wire::of_engine(&failure))?;
         let format = query.format.clone();
         // A thread that still plans keeps its turn, also if nobody waits for it any more.
         let held = Arc::clone(&allowance);
@@ -362,28 +360,8 @@ fn reclaimed() -> PgWireError {
     )
 }
 
-/// When a query that began now must be over.
-pub fn deadline(limit: std::time::Duration, asked_ms: Option<u64>) -> Instant {
-    let asked = asked_ms.map(std::time::Duration::from_millis);
-    Instant::now() + asked.map_or(limit, |asked| asked.min(limit))
-}
-
 /// Why a query ended before its last row.
 pub fn interrupted(by_client: bool) -> PgWireError {
     let reason = if by_client { "user request" } else { "statement timeout" };
     wire::error(state::CANCELLED, format!("canceling statement due to {reason}"))
-}
-
-/// Integers of one byte as those of two: Postgres has none, and in binary they would be sent too short.
-fn without_bytes(frame: DataFrame) -> datafusion::error::Result<DataFrame> {
-    let is_byte = |field: &Field| field.data_type() == &DataType::Int8;
-    if !frame.schema().fields().iter().any(|field| is_byte(field)) {
-        return Ok(frame);
-    }
-    let column = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        if is_byte(field) { cast(column, DataType::Int16).alias(field.name()) } else { column }
-    };
-    let columns: Vec<Expr> = frame.schema().iter().map(column).collect();
-    frame.select(columns)
 }

@@ -26,6 +26,9 @@ use crate::workspace::Workspace;
 /// How long a client may leave the rows of a query unread after its time is over.
 const UNREAD: Duration = Duration::from_secs(5);
 
+/// How long a refresh may be waited for.
+const LONGEST_REFRESH: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long a query may rest between two portions of its rows while others wait for a turn.
 const RESTING: Duration = Duration::from_secs(5);
 
@@ -168,7 +171,12 @@ impl Session {
 
     /// Watches over a query that begins now.
     pub fn watch(&self, asked_ms: Option<u64>) -> Watch {
-        let deadline = query::deadline(self.service.limits.query_timeout, asked_ms);
+        let limit = self.service.limits.query_timeout;
+        self.watch_for(asked_ms.map_or(limit, |asked| limit.min(Duration::from_millis(asked))))
+    }
+
+    fn watch_for(&self, limit: Duration) -> Watch {
+        let deadline = Instant::now() + limit;
         let mut deadlines = self.deadlines.lock();
         deadlines.next += 1;
         let number = deadlines.next;
@@ -244,14 +252,23 @@ impl Session {
     }
 
     /// Computes a view anew, if the user may.
-    pub async fn refresh(&self, view: &str) -> PgWireResult<()> {
+    pub async fn refresh(&self, view: &str, asked_ms: Option<u64>) -> PgWireResult<()> {
         let workspace = self.workspace()?;
         if !workspace.may_refresh || !workspace.views.contains(view) {
             let message = format!("permission denied to refresh view \"{view}\"");
             return Err(wire::error(state::NOT_PERMITTED, message));
         }
-        let outcome = self.service.refresher.refresh(view).await;
-        outcome.map_err(|reason| wire::error(state::INTERNAL, format!("not refreshed: {reason}")))
+        // A refresh may take longer than a query. The time that a client asks for, it gets.
+        let limit = asked_ms.map_or(LONGEST_REFRESH, Duration::from_millis);
+        let watch = self.watch_for(limit.min(LONGEST_REFRESH));
+        let outcome = tokio::select! {
+            biased;
+            interrupted = watch => return Err(interrupted),
+            outcome = self.service.refresher.refresh(view) => outcome,
+        };
+        outcome.map_err(|reason| {
+            wire::error(state::INTERNAL, format!("not refreshed: {}", reason.told))
+        })
     }
 }
 

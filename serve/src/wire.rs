@@ -62,10 +62,16 @@ pub fn of_engine(failure: &DataFusionError) -> PgWireError {
             "a file of the release cannot be read; the service's log says more",
         );
     }
-    let text = root.strip_backtrace();
+    let plain = sentence(root);
+    error(code(root, &plain), shortened(&plain))
+}
+
+/// What an error of the engine says, without the names of its layers.
+pub fn sentence(failure: &DataFusionError) -> String {
+    let text = failure.find_root().strip_backtrace();
     let plain =
         LAYERS.iter().fold(text.as_str(), |text, layer| text.strip_prefix(layer).unwrap_or(text));
-    error(code(root, plain), shortened(plain))
+    plain.to_owned()
 }
 
 /// Some errors of the engine quote a whole expression in its own words.

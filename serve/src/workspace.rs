@@ -41,6 +41,9 @@ pub const SCHEME: &str = "release";
 const UNBOUNDED: [&str; 7] =
     ["repeat", "lpad", "rpad", "array_repeat", "array_resize", "range", "generate_series"];
 
+/// Functions that tell of files, which are the service's own.
+const OF_FILES: [&str; 2] = ["file_row_index", "input_file_name"];
+
 /// What the connections of one user share.
 pub struct Workspace {
     /// The user.
@@ -73,7 +76,7 @@ impl Workspace {
         datafusion_anonymize::register_all(&context)?;
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
-        for name in UNBOUNDED {
+        for name in UNBOUNDED.iter().chain(&OF_FILES) {
             context.deregister_udf(name);
         }
         // Also what is computed while a statement is planned has a bound.
