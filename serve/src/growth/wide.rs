@@ -62,11 +62,11 @@ impl RefuseWideRows {
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         check_constants(&node, widest)?;
         let (repeated, first) = match node.name() {
-            "WindowAggExec" | "BoundedWindowAggExec" => (Repeated::ByAllRows, 0),
-            "UnnestExec" => (Repeated::ByElements, 0),
+            "WindowAggExec" | "BoundedWindowAggExec" => (Repeated::AllRows, 0),
+            "UnnestExec" => (Repeated::Elements, 0),
             // Its first input is not repeated, those after it are.
-            "ScalarSubqueryExec" => (Repeated::ByRowsOfABatch, 1),
-            name if name.ends_with("JoinExec") => (Repeated::ByRowsOfABatch, 0),
+            "ScalarSubqueryExec" => (Repeated::RowsOfABatch, 1),
+            name if name.ends_with("JoinExec") => (Repeated::RowsOfABatch, 0),
             _ => return Ok(Transformed::no(node)),
         };
         let memory = self.budget.memory();
@@ -110,9 +110,9 @@ fn check_constants(node: &Arc<dyn ExecutionPlan>, widest: usize) -> Result<()> {
 
 #[derive(Debug, Clone, Copy)]
 enum Repeated {
-    ByRowsOfABatch,
-    ByAllRows,
-    ByElements,
+    RowsOfABatch,
+    AllRows,
+    Elements,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +124,7 @@ struct Limits {
 
 impl Limits {
     fn check(self, batch: &RecordBatch, rows_before: usize) -> Result<()> {
-        if matches!(self.repeated, Repeated::ByRowsOfABatch) && batch_size(batch) <= self.widest {
+        if matches!(self.repeated, Repeated::RowsOfABatch) && batch_size(batch) <= self.widest {
             return Ok(());
         }
         let mut row = 0usize;
@@ -132,13 +132,13 @@ impl Limits {
             row = row.saturating_add(width(column)?);
         }
         let (too_wide, most) = match self.repeated {
-            Repeated::ByRowsOfABatch => (row > self.widest, self.widest),
-            Repeated::ByAllRows => {
+            Repeated::RowsOfABatch => (row > self.widest, self.widest),
+            Repeated::AllRows => {
                 let rows = rows_before + batch.num_rows();
                 let most = self.memory / rows.max(1);
                 (row > most && row > ORDINARY, most)
             }
-            Repeated::ByElements => {
+            Repeated::Elements => {
                 let lists = batch.columns().iter().filter(|column| is_list(column.data_type()));
                 let elements = lists.map(leaves).max().unwrap_or(0).max(1);
                 let most = self.memory / elements;
