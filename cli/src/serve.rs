@@ -24,7 +24,7 @@ pub struct ServeArguments {
     #[arg(long)]
     allow_insecure: bool,
 
-    /// Read the policy, say what it means, and exit
+    /// Read the policy, plan every view, say what it means, and exit
     #[arg(long)]
     check: bool,
 
@@ -38,6 +38,7 @@ pub async fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let Some(path) = &arguments.policy else { return hash_password() };
     let policy = Policy::read(path).map_err(failure)?;
     if arguments.check {
+        anonymize_serve::check(&policy).await.map_err(failure)?;
         return explain(&policy);
     }
     let options =

@@ -41,4 +41,4 @@ pub use error::{Error, Result};
 pub use job::Job;
 pub use manifest::Manifest;
 pub use progress::{Observer, Phase, Silent};
-pub use run::{Outcome, RunOptions, run, run_until};
+pub use run::{Outcome, RunOptions, plan_release, run, run_until};

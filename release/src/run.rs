@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::engine::use_seed;
 
@@ -109,6 +110,16 @@ pub async fn run_until(
         Staged { place: Arc::clone(&place), release: release.clone(), lock: Some(lock) };
     let outcome = staged.publish(job, (&context, planned), observer, &mut stopped).await;
     staged.finish(outcome).await
+}
+
+/// Looks up the inputs of a job and plans its release, without reading rows: the columns that it would publish.
+pub async fn plan_release(job: &Job, host: &SessionContext) -> Result<SchemaRef> {
+    job.check()?;
+    let (_, planned, _) = prepare(job, host).await?;
+    let schema = Arc::clone(planned.schema().inner());
+    let physical = planned.create_physical_plan().await;
+    physical.map_err(|error| Error::planning("anonymize", error))?;
+    Ok(schema)
 }
 
 async fn until<T>(

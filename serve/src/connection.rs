@@ -6,28 +6,31 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion_postgres::pgwire::api::auth::StartupHandler;
 use datafusion_postgres::pgwire::api::cancel::CancelHandler;
-use datafusion_postgres::pgwire::api::portal::{Format, Portal};
-use datafusion_postgres::pgwire::api::query::{ExtendedQueryHandler, SimpleQueryHandler};
-use datafusion_postgres::pgwire::api::results::{FieldInfo, Response};
+use datafusion_postgres::pgwire::api::portal::{Format, Portal, PortalExecutionState};
+use datafusion_postgres::pgwire::api::query::{
+    ExtendedQueryHandler, SimpleQueryHandler, send_execution_response, send_partial_query_response,
+};
+use datafusion_postgres::pgwire::api::results::{FieldInfo, Response, Tag};
 use datafusion_postgres::pgwire::api::stmt::QueryParser;
-use datafusion_postgres::pgwire::api::store::PortalStore;
+use datafusion_postgres::pgwire::api::store::{Entry, PortalStore};
 use datafusion_postgres::pgwire::api::{
-    ClientInfo, ClientPortalStore, ErrorHandler, PgWireServerHandlers, Type,
+    ClientInfo, ClientPortalStore, DEFAULT_NAME, ErrorHandler, PgWireConnectionState,
+    PgWireServerHandlers, Type,
 };
 use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::messages::PgWireBackendMessage;
 use datafusion_postgres::pgwire::messages::cancel::CancelRequest;
-use datafusion_postgres::pgwire::messages::extendedquery::Execute;
+use datafusion_postgres::pgwire::messages::extendedquery::{Bind, BindComplete, Execute};
 use datafusion_postgres::pgwire::messages::simplequery::Query;
 use datafusion_postgres::{DfSessionService, pgwire};
-use futures::Sink;
+use futures::{Sink, SinkExt};
 use log::info;
 
 use crate::complexity;
-use crate::gate;
+use crate::gate::{self, Verdict};
 use crate::session::Session;
 use crate::startup::Startup;
-use crate::wire;
+use crate::wire::{self, state};
 
 /// A prepared statement, as the protocol's library keeps it.
 type Prepared = <DfSessionService as ExtendedQueryHandler>::Statement;
@@ -116,7 +119,49 @@ impl ExtendedQueryHandler for Statements {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         let _occupied = self.session.occupied()?;
-        self._on_execute(client, message).await
+        let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
+        // No number, and one below zero, mean all rows.
+        let most = usize::try_from(message.max_rows).unwrap_or(0);
+        match client.portal_store().get_portal(name) {
+            Some(Entry::Value(portal)) if is_query(&portal) => {
+                self.send_rows(client, &portal, most).await
+            }
+            _ => {
+                let mut message = message;
+                message.max_rows = 0;
+                self._on_execute(client, message).await
+            }
+        }
+    }
+
+    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Self::Statement>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
+        let portal = match client.portal_store().get_statement(name) {
+            Some(Entry::Value(statement)) => {
+                self.check_bind(&message, &statement.statement)?;
+                Some(Portal::try_new(&message, statement)?)
+            }
+            Some(Entry::Empty) if message.parameters.is_empty() => None,
+            Some(Entry::Empty) => {
+                return Err(wrong_count("parameters", message.parameters.len(), 0));
+            }
+            None => return Err(PgWireError::StatementNotFound(name.to_owned())),
+        };
+        match portal {
+            Some(portal) => client.portal_store().put_portal(Arc::new(portal)),
+            None => {
+                let name = message.portal_name.as_deref().unwrap_or(DEFAULT_NAME);
+                client.portal_store().put_empty_portal(name);
+            }
+        }
+        client.send(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
+        Ok(())
     }
 
     async fn do_query<C>(
@@ -135,6 +180,79 @@ impl ExtendedQueryHandler for Statements {
         let protocol = &self.session.workspace()?.protocol;
         ExtendedQueryHandler::do_query(protocol, client, portal, max_rows).await
     }
+}
+
+impl Statements {
+    /// Whether the numbers of a message fit the statement. The protocol's library takes that for granted.
+    fn check_bind(&self, message: &Bind, statement: &Prepared) -> PgWireResult<()> {
+        let parser = self.query_parser();
+        let (given, wanted) =
+            (message.parameters.len(), parser.get_parameter_types(statement)?.len());
+        if given != wanted {
+            return Err(wrong_count("parameters", given, wanted));
+        }
+        let formats = message.parameter_format_codes.len();
+        if formats > 1 && formats != given {
+            return Err(wrong_count("formats of parameters", formats, given));
+        }
+        let formats = message.result_column_format_codes.len();
+        if formats > 1 {
+            let columns = parser.get_result_schema(statement, None)?.len();
+            if formats != columns {
+                return Err(wrong_count("formats of columns", formats, columns));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends rows as they come. The library would collect all of them first, outside of any limit.
+    async fn send_rows<C>(
+        &self,
+        client: &mut C,
+        portal: &Portal<Prepared>,
+        most: usize,
+    ) -> PgWireResult<()>
+    where
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        C::PortalStore: PortalStore<Statement = Prepared>,
+        C::Error: Debug,
+        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+    {
+        if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+            return Err(PgWireError::NotReadyForQuery);
+        }
+        client.set_state(PgWireConnectionState::QueryInProgress);
+        let shared = portal.state();
+        let mut progress = shared.lock().await;
+        if matches!(*progress, PortalExecutionState::Initial) {
+            match ExtendedQueryHandler::do_query(self, client, portal, most).await? {
+                Response::Query(rows) => *progress = PortalExecutionState::Suspended(rows),
+                _ => return Err(wire::error(state::INTERNAL, "a query has no rows")),
+            }
+        }
+        match &mut *progress {
+            PortalExecutionState::Suspended(rows) => {
+                let sent = send_partial_query_response(client, rows, most).await;
+                if !matches!(sent, Ok(true)) {
+                    *progress = PortalExecutionState::Finished;
+                }
+                sent?;
+            }
+            _ => send_execution_response(client, Tag::new("SELECT").with_rows(0)).await?,
+        }
+        client.set_state(PgWireConnectionState::ReadyForQuery);
+        Ok(())
+    }
+}
+
+fn is_query(portal: &Portal<Prepared>) -> bool {
+    let statement = portal.statement.statement.1.as_ref();
+    statement.is_some_and(|(statement, _)| matches!(gate::judge(statement), Ok(Verdict::Query)))
+}
+
+fn wrong_count(what: &str, given: usize, wanted: usize) -> PgWireError {
+    let message = format!("the message has {given} {what}; the statement has {wanted}");
+    wire::error(state::PROTOCOL, message)
 }
 
 /// Prepares statements in the workspace of whoever has logged in.

@@ -14,6 +14,8 @@
 
 use std::borrow::Cow;
 
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SQLOptions;
@@ -22,7 +24,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion_postgres::pgwire::error::PgWireResult;
 
+use crate::growth::refused;
 use crate::wire::{error, state};
+
+/// The engine's table of its settings, directories of the server among them.
+const SETTINGS: &str = "df_settings";
 
 /// The name under which the parser meets a refresh: it does not know Postgres' statement.
 const REFRESH: &str = "refresh_view";
@@ -69,8 +75,23 @@ const WITHOUT_EFFECT: [&str; 12] = [
     "transaction_read_only",
 ];
 
+/// What can be shown beside settings.
+const SHOWN: [&str; 10] = [
+    "client_encoding",
+    "integer_datetimes",
+    "is_superuser",
+    "max_identifier_length",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "time zone",
+    "transaction isolation level",
+];
+
 /// Whether a client may say this.
 pub fn judge(statement: &Statement) -> PgWireResult<Verdict> {
+    refused::check_statement(statement)?;
     match statement {
         Statement::Query(_)
         | Statement::ExplainTable { .. }
@@ -86,7 +107,8 @@ pub fn judge(statement: &Statement) -> PgWireResult<Verdict> {
                 _ => Err(error(state::NOT_PERMITTED, "EXPLAIN is for queries")),
             }
         }
-        Statement::ShowVariable { .. } | Statement::ShowCatalogs { .. } => Ok(Verdict::Connection),
+        Statement::ShowVariable { variable } => judge_show(variable),
+        Statement::ShowCatalogs { .. } => Ok(Verdict::Connection),
         Statement::StartTransaction { statements, .. } if statements.is_empty() => {
             Ok(Verdict::Connection)
         }
@@ -126,6 +148,9 @@ fn judge_set(set: &Set) -> PgWireResult<Verdict> {
                 return judge_encoding(values.first());
             }
             judge_setting(&name)?;
+            if name == "statement_timeout" {
+                judge_timeout(values.first())?;
+            }
             // Whatever the protocol's handler does not recognise, it would hand to the engine.
             let recognised = scope.is_none()
                 && KEPT.contains(&name.as_str())
@@ -141,15 +166,39 @@ fn judge_set(set: &Set) -> PgWireResult<Verdict> {
     }
 }
 
+/// A client's own settings and what drivers ask of the service; the engine's are nobody's business.
+fn judge_show(variable: &[Ident]) -> PgWireResult<Verdict> {
+    let words: Vec<String> = variable.iter().map(|word| word.value.to_lowercase()).collect();
+    let name = words.join(" ");
+    if name == "all" {
+        return Err(error(state::NOT_SUPPORTED, "SHOW shows one setting: name it"));
+    }
+    if SHOWN.contains(&name.as_str()) {
+        return Ok(Verdict::Connection);
+    }
+    judge_setting(&words.join("."))?;
+    Ok(Verdict::Connection)
+}
+
 fn judge_setting(name: &str) -> PgWireResult<()> {
     if KEPT.contains(&name) || WITHOUT_EFFECT.contains(&name) {
         return Ok(());
     }
     if name.contains('.') {
-        let message = format!("permission denied to set parameter \"{name}\"");
+        let message = format!("permission denied for parameter \"{name}\"");
         return Err(error(state::NOT_PERMITTED, message));
     }
     Err(error(state::NO_SETTING, format!("unrecognized configuration parameter \"{name}\"")))
+}
+
+/// The protocol's handler multiplies the number without looking.
+fn judge_timeout(value: Option<&Expr>) -> PgWireResult<()> {
+    let text = value.map(ToString::to_string).unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    if digits.len() > 10 {
+        return Err(error(state::OUT_OF_RANGE, "statement_timeout is out of range"));
+    }
+    Ok(())
 }
 
 fn judge_encoding(value: Option<&Expr>) -> PgWireResult<Verdict> {
@@ -206,6 +255,13 @@ fn refreshed_view(name: &str, arguments: &FunctionArguments) -> Option<String> {
 
 /// A second look, at the plan: it reads and does nothing else.
 pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
+    refused::check_plan(plan)?;
+    plan.apply_with_subqueries(|node| match node {
+        LogicalPlan::TableScan(scan) if scan.table_name.table() == SETTINGS => {
+            plan_err!("table 'releases.information_schema.{SETTINGS}' not found")
+        }
+        _ => Ok(TreeNodeRecursion::Continue),
+    })?;
     SQLOptions::new()
         .with_allow_ddl(false)
         .with_allow_dml(false)
@@ -265,6 +321,12 @@ mod tests {
             "SET SESSION AUTHORIZATION admin",
             "SET client_encoding = 'LATIN1'",
             "SET no_such_setting = 1",
+            "SET statement_timeout = '18446744073709551615s'",
+            "SHOW ALL",
+            "SHOW datafusion.execution.target_partitions",
+            "SHOW anonymize.default_k",
+            "SHOW no_such_setting",
+            "SET datafusion.sql_parser.parse_float_as_decimal = true",
             "SAVEPOINT s",
             "GRANT SELECT ON t TO PUBLIC",
         ] {
@@ -284,6 +346,9 @@ mod tests {
             "COMMIT",
             "ROLLBACK",
             "SHOW server_version",
+            "SHOW search_path",
+            "SHOW TRANSACTION ISOLATION LEVEL",
+            "SHOW TIME ZONE",
         ] {
             assert_eq!(verdict(sql).unwrap(), Verdict::Connection, "{sql}");
         }

@@ -1,6 +1,7 @@
 //! Making the engine let go of a query that nobody wants any more.
 //!
-//! The engine stops between two batches, when it gives its thread back. Two things keep it from that:
+//! While it plans, the engine does not look up at all: between any two of its rules there is one that fails when it is
+//! told to. Later it stops between two batches, when it gives its thread back. Two things keep it from that:
 //!
 //! 1. An operator that makes many batches of few, such as a join, hands them to a parent that swallows
 //!    them all before it looks up. Joins are therefore wrapped in the engine's own operator for sharing a thread.
@@ -18,7 +19,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{exec_err, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::ColumnarValue;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
@@ -40,9 +42,43 @@ impl Drop for Stop {
 }
 
 impl Stop {
+    /// The optimizer's rules with a look at this between any two of them.
+    pub fn between(
+        &self,
+        rules: &[Arc<dyn OptimizerRule + Send + Sync>],
+    ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+        let look = || -> Arc<dyn OptimizerRule + Send + Sync> {
+            Arc::new(LookUp { stopped: Arc::clone(&self.0) })
+        };
+        rules.iter().flat_map(|rule| [look(), Arc::clone(rule)]).collect()
+    }
+
     /// The rule that makes a plan heed it.
     pub fn rule(&self) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
         Arc::new(Heed { stopped: Arc::clone(&self.0) })
+    }
+}
+
+/// A rule of the optimizer that changes nothing and fails once the query is to stop.
+#[derive(Debug)]
+struct LookUp {
+    stopped: Arc<AtomicBool>,
+}
+
+impl OptimizerRule for LookUp {
+    fn name(&self) -> &str {
+        "look_up"
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return exec_err!("the query was stopped");
+        }
+        Ok(Transformed::no(plan))
     }
 }
 

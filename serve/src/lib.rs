@@ -17,12 +17,16 @@
 //! The two sessions share no table, no store and no memory: a client's statement, whatever it says, runs
 //! where there is nothing raw to find.
 
+mod check;
 mod complexity;
 mod compute;
 mod connection;
+mod conversation;
 mod error;
 mod gate;
+mod growth;
 mod interrupt;
+mod message;
 pub mod policy;
 mod query;
 mod refresh;
@@ -33,6 +37,8 @@ mod service;
 mod session;
 mod startup;
 mod tls;
+mod types;
+mod waiting;
 mod wire;
 mod workspace;
 
@@ -48,6 +54,7 @@ use log::info;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use crate::check::check;
 use crate::compute::Compute;
 pub use crate::error::{Error, Result};
 pub use crate::policy::Policy;
@@ -102,7 +109,7 @@ pub async fn serve(
         listener,
         tls,
         service,
-        max_connections: policy.server.max_connections,
+        waiting: policy.server.max_connections,
         grace: policy.server.grace,
     };
     let work = tokio::task::spawn_blocking(move || engine.block_on(worker.run(requests)));

@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Column, DFSchema, ParamValues, TableReference};
+use datafusion::common::{DFSchema, ParamValues};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, cast};
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as EngineStatement;
 use datafusion::sql::sqlparser::ast::Statement;
@@ -29,19 +28,26 @@ use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
-use tokio::time::Instant;
 
+use crate::complexity::{expansion, predicates};
 use crate::compute::Work;
 use crate::gate::{self, Verdict};
+use crate::growth::bounded::BoundFunctions;
+use crate::growth::wide::RefuseWideRows;
 use crate::interrupt::Stop;
 use crate::release::{Release, lease};
-use crate::session::{Allowance, Session, Watch};
+use crate::session::{Allowance, Reclaimable, Session, Watch};
+use crate::types;
 use crate::wire::{self, state};
 
 /// Rows that travel together from the engine to the connection.
 const CHUNK: usize = 256;
+
+/// Bytes after which fewer rows travel.
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// How many such bundles may wait for a slow client.
 const AHEAD: usize = 2;
@@ -68,11 +74,11 @@ impl datafusion_postgres::QueryHook for QueryHook {
         &self,
         statement: &Statement,
         context: &SessionContext,
-        _client: &(dyn ClientInfo + Send + Sync),
+        client: &(dyn ClientInfo + Send + Sync),
     ) -> Option<PgWireResult<LogicalPlan>> {
         match gate::judge(statement) {
             Err(error) => Some(Err(error)),
-            Ok(Verdict::Query) => Some(plan(statement, context).await),
+            Ok(Verdict::Query) => Some(plan_in_time(statement, context, client).await),
             Ok(Verdict::Connection) => None,
             Ok(_) => Some(Ok(LogicalPlan::EmptyRelation(EmptyRelation {
                 produce_one_row: false,
@@ -135,25 +141,56 @@ async fn answer(
             Some(Response::Execution(Tag::new("DEALLOCATE")))
         }
         Verdict::Refresh(view) => {
-            session.refresh(&view).await?;
+            session.refresh(&view, asked_timeout(client)).await?;
             Some(Response::Execution(Tag::new("REFRESH MATERIALIZED VIEW")))
         }
         Verdict::Query => {
-            let asked = client.metadata().get(CLIENT_TIMEOUT).and_then(|text| text.parse().ok());
-            let watch = session.watch(asked);
+            let watch = session.watch(asked_timeout(client));
             let options = Arc::new(FormatOptions::from_client_metadata(client.metadata()));
             Some(Response::Query(supervise(query, context, (&session, watch), options).await?))
         }
     })
 }
 
-/// Plans the statement as it was parsed: its text is never parsed a second time, by other rules.
-async fn plan(statement: &Statement, context: &SessionContext) -> PgWireResult<LogicalPlan> {
+/// The timeout that a client asked for, in milliseconds.
+fn asked_timeout(client: &(impl ClientInfo + ?Sized)) -> Option<u64> {
+    client.metadata().get(CLIENT_TIMEOUT).and_then(|text| text.parse().ok())
+}
+
+/// Plans a statement that is to be prepared, under the same limits as one that runs.
+async fn plan_in_time(
+    statement: &Statement,
+    context: &SessionContext,
+    client: &(dyn ClientInfo + Send + Sync),
+) -> PgWireResult<LogicalPlan> {
+    let session = session(client)?;
+    let watch = session.watch(asked_timeout(client));
+    tokio::select! {
+        biased;
+        interrupted = watch => Err(interrupted),
+        plan = plan(statement, context, &session.service().engine) => plan,
+    }
+}
+
+/// Plans the statement as it was parsed: its text is never parsed a second time, by other rules. Planning
+/// is work for the engine's threads: those of the connections stay free for deadlines and cancel requests.
+async fn plan(
+    statement: &Statement,
+    context: &SessionContext,
+    engine: &Handle,
+) -> PgWireResult<LogicalPlan> {
+    expansion::check(statement)?;
     let statement = EngineStatement::Statement(Box::new(statement.clone()));
-    let plan = context.state().statement_to_plan(statement).await;
-    let plan = plan.map_err(|error| wire::of_engine(&error))?;
-    gate::check_plan(&plan).map_err(|error| wire::of_engine(&error))?;
-    Ok(plan)
+    let state = context.state();
+    let work = async move {
+        let plan = state.statement_to_plan(statement).await;
+        let plan = plan.map_err(|error| wire::of_engine(&error))?;
+        predicates::check(&plan)?;
+        gate::check_plan(&plan).map_err(|error| wire::of_engine(&error))?;
+        types::presentable(plan).map_err(|error| wire::of_engine(&error))
+    };
+    let planned = Work::start(engine, work).done().await;
+    planned.map_err(|error| wire::error(state::INTERNAL, error.to_string()))?
 }
 
 /// Starts a query and watches over it until its last row.
@@ -166,11 +203,17 @@ async fn supervise(
     let stop = Stop::default();
     let begin = async {
         let allowance = session.allowance().await?;
-        let (frame, leased) = prepare(query, context, (&allowance, &stop)).await?;
-        let frame = without_bytes(frame).map_err(|failure| wire::of_engine(&failure))?;
+        let engine = &session.service().engine;
+        let (frame, leased) = prepare(query, (context, engine), (&allowance, &stop)).await?;
         let format = query.format.clone();
-        let encode = async move { encode_dataframe(frame, &format, Some(options)).await };
-        let response = Work::start(&session.service().engine, encode).done().await;
+        // A thread that still plans keeps its turn, also if nobody waits for it any more.
+        let held = Arc::clone(&allowance);
+        let encode = async move {
+            let encoded = encode_dataframe(frame, &format, Some(options)).await;
+            drop(held);
+            encoded
+        };
+        let response = Work::start(engine, encode).done().await;
         let response =
             response.map_err(|error| wire::error(state::INTERNAL, error.to_string()))??;
         Ok((response, allowance, leased))
@@ -182,9 +225,10 @@ async fn supervise(
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
     let rows = produce(&session.service().engine, rows, (allowance, leased));
-    let running = Running { rows, watch, _stop: stop };
-    response.data_rows =
-        Supervised { running: Some(running), ready: Vec::new().into_iter() }.boxed();
+    let running = Arc::new(Mutex::new(Some(Running { rows, watch, _stop: stop })));
+    let reclaimable: Arc<dyn Reclaimable> = running.clone();
+    session.remember(&reclaimable);
+    response.data_rows = Supervised { running, ready: Vec::new().into_iter(), over: false }.boxed();
     Ok(response)
 }
 
@@ -198,12 +242,21 @@ fn produce(
 ) -> Chunks {
     let (send, receive) = tokio::sync::mpsc::channel(AHEAD);
     let work = Work::start(engine, async move {
-        let mut chunks = rows.ready_chunks(CHUNK);
-        while let Some(chunk) = chunks.next().await {
-            if send.send(chunk).await.is_err() {
+        let mut rows = rows;
+        let (mut chunk, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = rows.next().await {
+            bytes += row.as_ref().map_or(0, |row| row.data.len());
+            chunk.push(row);
+            if chunk.len() < CHUNK && bytes < CHUNK_BYTES {
+                continue;
+            }
+            bytes = 0;
+            if send.send(std::mem::take(&mut chunk)).await.is_err() {
                 break;
             }
         }
+        // Whoever does not listen any more does not miss the rest.
+        let _ = send.send(chunk).await;
         drop(held);
     });
     Chunks { receive, _work: work }
@@ -212,11 +265,11 @@ fn produce(
 /// The query in a state of its own, with the memory of its connection and its parameters in place.
 async fn prepare(
     query: &Query<'_>,
-    context: &SessionContext,
+    (context, engine): (&SessionContext, &Handle),
     (allowance, stop): (&Allowance, &Stop),
 ) -> PgWireResult<(DataFrame, Vec<Arc<Release>>)> {
     // A prepared statement is planned again, so that it reads the current release.
-    let mut plan = plan(query.statement, context).await?;
+    let mut plan = plan(query.statement, context, engine).await?;
     let failed = |error| wire::of_engine(&error);
     if let Some((prepared, params)) = query.params {
         if plan.schema().as_arrow().fields() != prepared.schema().as_arrow().fields() {
@@ -228,8 +281,15 @@ async fn prepare(
         plan = plan.replace_params_with_values(params).map_err(failed)?;
     }
     let leased = lease(&plan).map_err(failed)?;
-    let state = SessionStateBuilder::new_from_existing(context.state())
+    let functions = BoundFunctions { budget: allowance.budget.clone() };
+    let narrow = RefuseWideRows { budget: allowance.budget.clone() };
+    let state = context.state();
+    let rules = stop.between(state.optimizers());
+    let state = SessionStateBuilder::new_from_existing(state)
+        .with_optimizer_rules(rules)
         .with_runtime_env(Arc::clone(&allowance.runtime))
+        .with_analyzer_rule(Arc::new(functions))
+        .with_physical_optimizer_rule(Arc::new(narrow))
         .with_physical_optimizer_rule(stop.rule())
         .build();
     Ok((DataFrame::new(state, plan), leased))
@@ -248,10 +308,17 @@ struct Running {
     _stop: Stop,
 }
 
+impl Reclaimable for Mutex<Option<Running>> {
+    fn reclaim(&self) {
+        *self.lock() = None;
+    }
+}
+
 /// The rows one by one. Lets go of everything with the last row or the first error.
 struct Supervised {
-    running: Option<Running>,
+    running: Arc<Mutex<Option<Running>>>,
     ready: std::vec::IntoIter<PgWireResult<DataRow>>,
+    over: bool,
 }
 
 impl Stream for Supervised {
@@ -259,8 +326,12 @@ impl Stream for Supervised {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.as_mut().get_mut();
+        if this.over {
+            return Poll::Ready(None);
+        }
+        let mut held = this.running.lock();
         let row = loop {
-            let Some(running) = &mut this.running else { return Poll::Ready(None) };
+            let Some(running) = held.as_mut() else { break Some(Err(reclaimed())) };
             if let Some(row) = this.ready.next() {
                 break Some(row.map_err(wire::in_plain_words));
             }
@@ -274,34 +345,23 @@ impl Stream for Supervised {
             }
         };
         if !matches!(row, Some(Ok(_))) {
-            this.running = None;
+            *held = None;
+            this.over = true;
         }
         Poll::Ready(row)
     }
 }
 
-/// When a query that began now must be over.
-pub fn deadline(limit: std::time::Duration, asked_ms: Option<u64>) -> Instant {
-    let asked = asked_ms.map(std::time::Duration::from_millis);
-    Instant::now() + asked.map_or(limit, |asked| asked.min(limit))
+/// Why a query gave its turn to somebody else.
+fn reclaimed() -> PgWireError {
+    wire::error(
+        state::CANCELLED,
+        "the query was ended: it rested between two portions of its rows while others waited",
+    )
 }
 
 /// Why a query ended before its last row.
 pub fn interrupted(by_client: bool) -> PgWireError {
     let reason = if by_client { "user request" } else { "statement timeout" };
     wire::error(state::CANCELLED, format!("canceling statement due to {reason}"))
-}
-
-/// Integers of one byte as those of two: Postgres has none, and in binary they would be sent too short.
-fn without_bytes(frame: DataFrame) -> datafusion::error::Result<DataFrame> {
-    let is_byte = |field: &Field| field.data_type() == &DataType::Int8;
-    if !frame.schema().fields().iter().any(|field| is_byte(field)) {
-        return Ok(frame);
-    }
-    let column = |(qualifier, field): (Option<&TableReference>, &Arc<Field>)| {
-        let column = Expr::Column(Column::from((qualifier, field)));
-        if is_byte(field) { cast(column, DataType::Int16).alias(field.name()) } else { column }
-    };
-    let columns: Vec<Expr> = frame.schema().iter().map(column).collect();
-    frame.select(columns)
 }

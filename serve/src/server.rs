@@ -5,32 +5,22 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion_postgres::pgwire::error::ErrorInfo;
-use datafusion_postgres::pgwire::messages::Message;
-use datafusion_postgres::pgwire::messages::response::ErrorResponse;
-use datafusion_postgres::pgwire::tokio::process_socket;
 use log::{info, warn};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::connection::Connection;
+use crate::conversation::converse;
 use crate::error::{Error, Result};
 use crate::policy::{Login, Policy};
 use crate::service::Service;
 use crate::session::Session;
-use crate::wire::{self, state};
+use crate::waiting::WaitingRoom;
 
 /// How often a connection is looked at while its query runs.
 const LOOK: Duration = Duration::from_millis(250);
-
-/// How long a client that is turned away may take to say hello.
-const TURNED_AWAY: Duration = Duration::from_secs(1);
-
-/// What a client sends first that would like to encrypt: over TLS, over GSSAPI.
-const ENCRYPTION: [u32; 2] = [80_877_103, 80_877_104];
 
 /// Refuses to carry rows or logins over a network where others can read them.
 pub fn check_exposure(policy: &Policy, listen: SocketAddr, allow_insecure: bool) -> Result<()> {
@@ -68,8 +58,8 @@ pub struct Listener {
     pub tls: Option<TlsAcceptor>,
     /// What they share.
     pub service: Arc<Service>,
-    /// Most of them at a time.
-    pub max_connections: usize,
+    /// Most of them that have not logged in.
+    pub waiting: usize,
     /// How long running queries may go on.
     pub grace: Duration,
 }
@@ -77,21 +67,21 @@ pub struct Listener {
 impl Listener {
     /// Serves until `stopping` turns true.
     pub async fn run(self, mut stopping: watch::Receiver<bool>) {
-        let places = Arc::new(Semaphore::new(self.max_connections));
+        let mut waiting = WaitingRoom::new(self.waiting);
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 () = stopped(&mut stopping) => break,
                 accepted = self.listener.accept() => accepted,
                 Some(ended) = connections.join_next() => {
-                    if ended.is_err() {
+                    if ended.is_err_and(|ended| ended.is_panic()) {
                         warn!("a connection failed");
                     }
                     continue;
                 }
             };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
                 Err(error) => {
                     // Out of file handles, say: those that end give theirs back.
                     warn!("cannot accept a connection: {error}");
@@ -99,17 +89,10 @@ impl Listener {
                     continue;
                 }
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                warn!("connection from {peer} refused: all {} are taken", self.max_connections);
-                connections.spawn(turn_away(stream));
-                continue;
-            };
-            let (service, tls, stopping) =
-                (Arc::clone(&self.service), self.tls.clone(), stopping.clone());
-            connections.spawn(async move {
-                attend(stream, tls, &service, stopping).await;
-                drop(place);
-            });
+            let (tls, stopping) = (self.tls.clone(), stopping.clone());
+            let session = Session::new(&self.service);
+            let task = connections.spawn(attend(stream, tls, Arc::clone(&session), stopping));
+            waiting.enter(task, &session);
         }
         drop(self.listener);
         info!("stopping: running queries have {} seconds", self.grace.as_secs());
@@ -125,7 +108,7 @@ impl Listener {
 async fn attend(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    service: &Arc<Service>,
+    session: Arc<Session>,
     stopping: watch::Receiver<bool>,
 ) {
     let Ok(peer) = stream.peer_addr() else { return };
@@ -133,8 +116,7 @@ async fn attend(
         Ok(twin) => twin,
         Err(error) => return warn!("connection from {peer} refused: {error}"),
     };
-    let session = Session::new(service);
-    let conversation = Box::pin(process_socket(stream, tls, Connection::new(&session)));
+    let conversation = Box::pin(converse(stream, tls, &session));
     // Whichever ends first drops the conversation, and with it the query that runs.
     tokio::select! {
         ended = conversation => {
@@ -179,37 +161,6 @@ async fn idle_after(mut stopping: watch::Receiver<bool>, session: &Session) {
 pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // The sender lives as long as the service; were it gone, that is a reason to stop, too.
     let _ = stopping.wait_for(|stop| *stop).await;
-}
-
-/// Says why, so that the client does not blame the network.
-async fn turn_away(mut stream: TcpStream) {
-    if !matches!(tokio::time::timeout(TURNED_AWAY, hear_out(&mut stream)).await, Ok(Ok(()))) {
-        return;
-    }
-    let error = wire::fatal(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already");
-    let message = ErrorResponse::from(ErrorInfo::from(error));
-    let mut bytes = bytes::BytesMut::new();
-    if message.encode(&mut bytes).is_ok() {
-        let _ = stream.write_all(&bytes).await;
-        let _ = stream.shutdown().await;
-    }
-}
-
-/// Reads until the client has said who it is: before that, it takes no error for an answer.
-async fn hear_out(stream: &mut TcpStream) -> std::io::Result<()> {
-    loop {
-        let length = stream.read_u32().await?;
-        let code = stream.read_u32().await?;
-        if code == ENCRYPTION[0] || code == ENCRYPTION[1] {
-            // Not over TLS, not over GSSAPI.
-            stream.write_all(b"N").await?;
-            continue;
-        }
-        let rest = length.saturating_sub(8).min(10_000);
-        let mut rest = vec![0; rest as usize];
-        stream.read_exact(&mut rest).await?;
-        return Ok(());
-    }
 }
 
 /// Waits for Ctrl-C or, as service managers send it, for the signal to end.

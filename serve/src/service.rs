@@ -1,7 +1,7 @@
 //! What all connections share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -36,8 +36,12 @@ pub struct Service {
     // Limits
     /// Of a single query.
     pub limits: Limits,
+    /// Places of connections that have logged in.
+    pub places: Arc<Semaphore>,
     /// Turns at running queries.
     pub turns: Arc<Semaphore>,
+    /// How many connections wait for a turn.
+    pub wait_for_turns: AtomicUsize,
     // Resources
     /// The engine's resources for queries: no store but that of the releases.
     pub runtime: Arc<RuntimeEnv>,
@@ -95,7 +99,9 @@ impl Service {
                 query_memory: server.query_memory,
                 query_timeout: server.query_timeout,
             },
+            places: Arc::new(Semaphore::new(server.max_connections)),
             turns: Arc::new(Semaphore::new(server.max_queries)),
+            wait_for_turns: AtomicUsize::new(0),
             runtime,
             engine,
             callers: Callers::default(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep, interval, sleep_until};
 
+use crate::growth::Budget;
 use crate::query;
 use crate::service::Service;
 use crate::wire::{self, state};
@@ -24,17 +26,25 @@ use crate::workspace::Workspace;
 /// How long a client may leave the rows of a query unread after its time is over.
 const UNREAD: Duration = Duration::from_secs(5);
 
+/// How long a refresh may be waited for.
+const LONGEST_REFRESH: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long a query may rest between two portions of its rows while others wait for a turn.
+const RESTING: Duration = Duration::from_secs(5);
+
 /// The state of one connection.
 pub struct Session {
     // Who
     service: Arc<Service>,
-    workspace: OnceLock<Arc<Workspace>>,
+    workspace: OnceLock<(Arc<Workspace>, OwnedSemaphorePermit)>,
     // Resources
     allowance: tokio::sync::Mutex<Weak<Allowance>>,
     // Progress
     cancel: Arc<Notify>,
     deadlines: Arc<Mutex<Deadlines>>,
     busy: watch::Sender<bool>,
+    /// Queries that have begun, and since when nobody asks for their rows.
+    begun: Mutex<Begun>,
     format: Mutex<Format>,
 }
 
@@ -43,7 +53,36 @@ pub struct Session {
 pub struct Allowance {
     /// The engine's resources, with a memory limit of the connection's own.
     pub runtime: Arc<RuntimeEnv>,
+    /// The part of that memory which expressions ask for.
+    pub budget: Budget,
     _turn: OwnedSemaphorePermit,
+}
+
+/// A query that can be made to give back what it holds, while nobody asks for its rows.
+pub trait Reclaimable: Send + Sync {
+    /// Ends the query; whoever asks for more rows is told.
+    fn reclaim(&self);
+}
+
+struct Begun {
+    queries: Vec<Weak<dyn Reclaimable>>,
+    untouched_since: Instant,
+}
+
+/// Somebody who waits for a turn.
+struct Waits(Arc<Service>);
+
+impl Waits {
+    fn new(service: &Arc<Service>) -> Self {
+        service.wait_for_turns.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(service))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.wait_for_turns.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -62,6 +101,7 @@ impl Session {
             cancel: Arc::new(Notify::new()),
             deadlines: Arc::default(),
             busy: watch::Sender::new(false),
+            begun: Mutex::new(Begun { queries: Vec::new(), untouched_since: Instant::now() }),
             format: Mutex::default(),
         })
     }
@@ -71,22 +111,32 @@ impl Session {
         &self.service
     }
 
-    /// Whose connection it is from now on.
-    pub fn log_in(&self, workspace: Arc<Workspace>) {
+    /// Whose connection it is from now on, if there is a place for one more.
+    pub fn log_in(&self, workspace: Arc<Workspace>) -> PgWireResult<()> {
+        let place = Arc::clone(&self.service.places).try_acquire_owned();
+        let place = place.map_err(|_| {
+            wire::fatal(state::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
+        })?;
         // A connection logs in once: a second attempt changes nothing.
-        let _ = self.workspace.set(workspace);
+        let _ = self.workspace.set((workspace, place));
+        Ok(())
+    }
+
+    /// Whether somebody has logged in.
+    pub fn is_logged_in(&self) -> bool {
+        self.workspace.get().is_some()
     }
 
     /// What the connection works in; an error before somebody has logged in. The protocol's library
     /// goes on after a failed login if the client does: this is what stops it.
     pub fn workspace(&self) -> PgWireResult<&Arc<Workspace>> {
         let nobody = || wire::fatal(state::NO_AUTHORIZATION, "log in first");
-        self.workspace.get().ok_or_else(nobody)
+        self.workspace.get().map(|(workspace, _)| workspace).ok_or_else(nobody)
     }
 
     /// Who it is, for the log.
     pub fn user(&self) -> &str {
-        self.workspace.get().map_or("(nobody)", |workspace| workspace.user.as_str())
+        self.workspace.get().map_or("(nobody)", |(workspace, _)| workspace.user.as_str())
     }
 
     /// How the rows of the statement that is about to run are written.
@@ -105,20 +155,28 @@ impl Session {
         if let Some(allowance) = held.upgrade() {
             return Ok(allowance);
         }
+        let waits = Waits::new(&self.service);
         let turn = Arc::clone(&self.service.turns).acquire_owned().await;
         let turn = turn.map_err(|_| shutting_down())?;
+        drop(waits);
         let base = &self.service.runtime;
-        let pool: Arc<dyn MemoryPool> =
-            Arc::new(FairSpillPool::new(self.service.limits.query_memory));
+        let memory = self.service.limits.query_memory;
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));
+        let budget = Budget::new(&pool, memory);
         let runtime = Arc::new(RuntimeEnv { memory_pool: pool, ..base.as_ref().clone() });
-        let allowance = Arc::new(Allowance { runtime, _turn: turn });
+        let allowance = Arc::new(Allowance { runtime, budget, _turn: turn });
         *held = Arc::downgrade(&allowance);
         Ok(allowance)
     }
 
     /// Watches over a query that begins now.
     pub fn watch(&self, asked_ms: Option<u64>) -> Watch {
-        let deadline = query::deadline(self.service.limits.query_timeout, asked_ms);
+        let limit = self.service.limits.query_timeout;
+        self.watch_for(asked_ms.map_or(limit, |asked| limit.min(Duration::from_millis(asked))))
+    }
+
+    fn watch_for(&self, limit: Duration) -> Watch {
+        let deadline = Instant::now() + limit;
         let mut deadlines = self.deadlines.lock();
         deadlines.next += 1;
         let number = deadlines.next;
@@ -166,21 +224,51 @@ impl Session {
         loop {
             ticks.tick().await;
             let now = Instant::now();
+            self.make_room(now);
             if self.deadlines.lock().running.values().any(|deadline| *deadline + UNREAD < now) {
                 return;
             }
         }
     }
 
+    /// Remembers a query that keeps its turn until its last row.
+    pub fn remember(&self, query: &Arc<dyn Reclaimable>) {
+        let mut begun = self.begun.lock();
+        begun.queries.retain(|query| query.strong_count() > 0);
+        begun.queries.push(Arc::downgrade(query));
+    }
+
+    /// Ends queries whose rows nobody asks for while others wait for a turn. A client that fetches in portions
+    /// keeps its turn between them, but not for as long as it likes.
+    fn make_room(&self, now: Instant) {
+        let mut begun = self.begun.lock();
+        let waited_for = self.service.wait_for_turns.load(Ordering::Relaxed) > 0;
+        if self.is_busy() || !waited_for || now < begun.untouched_since + RESTING {
+            return;
+        }
+        for query in begun.queries.drain(..).filter_map(|query| query.upgrade()) {
+            query.reclaim();
+        }
+    }
+
     /// Computes a view anew, if the user may.
-    pub async fn refresh(&self, view: &str) -> PgWireResult<()> {
+    pub async fn refresh(&self, view: &str, asked_ms: Option<u64>) -> PgWireResult<()> {
         let workspace = self.workspace()?;
         if !workspace.may_refresh || !workspace.views.contains(view) {
             let message = format!("permission denied to refresh view \"{view}\"");
             return Err(wire::error(state::NOT_PERMITTED, message));
         }
-        let outcome = self.service.refresher.refresh(view).await;
-        outcome.map_err(|reason| wire::error(state::INTERNAL, format!("not refreshed: {reason}")))
+        // A refresh may take longer than a query. The time that a client asks for, it gets.
+        let limit = asked_ms.map_or(LONGEST_REFRESH, Duration::from_millis);
+        let watch = self.watch_for(limit.min(LONGEST_REFRESH));
+        let outcome = tokio::select! {
+            biased;
+            interrupted = watch => return Err(interrupted),
+            outcome = self.service.refresher.refresh(view) => outcome,
+        };
+        outcome.map_err(|reason| {
+            wire::error(state::INTERNAL, format!("not refreshed: {}", reason.told))
+        })
     }
 }
 
@@ -193,6 +281,7 @@ pub struct Occupied(Arc<Session>);
 
 impl Drop for Occupied {
     fn drop(&mut self) {
+        self.0.begun.lock().untouched_since = Instant::now();
         self.0.busy.send_replace(false);
     }
 }

@@ -84,7 +84,7 @@ impl Startup {
         let Some(known) = service.users.get(user) else {
             return Err(self.refused(user, Refusal::WrongPassword));
         };
-        self.session.log_in(Arc::clone(&known.workspace));
+        self.session.log_in(Arc::clone(&known.workspace))?;
         let (pid, key) = service.callers.register(&self.session, client);
         client.set_pid_and_secret_key(pid, key);
         client.session_extensions().insert(Arc::clone(&self.session));

@@ -8,6 +8,7 @@ use datafusion_postgres::pgwire::error::{ErrorInfo, PgWireError};
 
 /// Codes of <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
 pub mod state {
+    pub const PROTOCOL: &str = "08P01";
     pub const NOT_SUPPORTED: &str = "0A000";
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
     pub const BAD_DATETIME_OR_TEXT: &str = "22P02";
@@ -61,11 +62,28 @@ pub fn of_engine(failure: &DataFusionError) -> PgWireError {
             "a file of the release cannot be read; the service's log says more",
         );
     }
-    let text = root.strip_backtrace();
+    let plain = sentence(root);
+    error(code(root, &plain), shortened(&plain))
+}
+
+/// What an error of the engine says, without the names of its layers.
+pub fn sentence(failure: &DataFusionError) -> String {
+    let text = failure.find_root().strip_backtrace();
     let plain =
         LAYERS.iter().fold(text.as_str(), |text, layer| text.strip_prefix(layer).unwrap_or(text));
-    error(code(root, plain), plain)
+    plain.to_owned()
 }
+
+/// Some errors of the engine quote a whole expression in its own words.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Characters of a sentence that a client is told.
+const LONGEST_MESSAGE: usize = 600;
 
 /// Each layer of the engine puts its own name in front of the sentence; these are told by the code.
 const LAYERS: [&str; 9] = [
@@ -121,6 +139,11 @@ pub fn in_plain_words(failure: PgWireError) -> PgWireError {
         }
         other => other,
     }
+}
+
+/// Whether an error ends the connection.
+pub fn is_fatal(failure: &PgWireError) -> bool {
+    matches!(failure, PgWireError::UserError(info) if info.is_fatal())
 }
 
 /// The code of an error, for the log: the sentence may quote what the client wrote.

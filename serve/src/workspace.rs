@@ -22,6 +22,8 @@ use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_postgres::hooks::set_show::SetShowHook;
 use datafusion_postgres::hooks::transactions::TransactionStatementHook;
 
+use crate::growth::Budget;
+use crate::growth::bounded::bound;
 use crate::query::QueryHook;
 use crate::release::{ReleaseTable, Releases};
 
@@ -38,6 +40,9 @@ pub const SCHEME: &str = "release";
 /// returns, so no limit would hold.
 const UNBOUNDED: [&str; 7] =
     ["repeat", "lpad", "rpad", "array_repeat", "array_resize", "range", "generate_series"];
+
+/// Functions that tell of files, which are the service's own.
+const OF_FILES: [&str; 2] = ["file_row_index", "input_file_name"];
 
 /// What the connections of one user share.
 pub struct Workspace {
@@ -71,8 +76,12 @@ impl Workspace {
         datafusion_anonymize::register_all(&context)?;
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
-        for name in UNBOUNDED {
+        for name in UNBOUNDED.iter().chain(&OF_FILES) {
             context.deregister_udf(name);
+        }
+        // Also what is computed while a statement is planned has a bound.
+        for function in context.state().scalar_functions().values() {
+            context.register_udf(bound(function, &Budget::default()).as_ref().clone());
         }
         let protocol = DfSessionService::new_with_hooks(
             Arc::new(context),

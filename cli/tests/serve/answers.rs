@@ -33,6 +33,37 @@ fn values_missing_values_and_types_arrive() {
 }
 
 #[test]
+fn nested_and_unusual_values_arrive_as_postgres_writes_them() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::new();
+    for (sql, expected) in [
+        (
+            r#"named_struct('a', 'x y', 'b', NULL, 'c', 'say "hi"', 'd', '', 'e', 1, 'f', true, 'g', 'a\b')"#,
+            r#"("x y",,"say ""hi""","",1,t,"a\\b")"#,
+        ),
+        ("named_struct('in', named_struct('a', 1, 'b', 'c,d'))", r#"("(1,""c,d"")")"#),
+        ("named_struct('list', ['a', 'b c', NULL])", r#"("{a,""b c"",NULL}")"#),
+        (
+            "named_struct('on', TIMESTAMP '2026-02-28 01:02:03', 'day', DATE '2026-02-28')",
+            r#"("2026-02-28 01:02:03",2026-02-28)"#,
+        ),
+        ("[[1, 2], [3]]", "{{1,2},{3}}"),
+        ("[named_struct('a', 1, 'b', 'x y')]", r#"{"(1,\"x y\")"}"#),
+        ("arrow_cast(1.5, 'Float16')", "1.5"),
+        (
+            "arrow_cast('123456789012345678901234567890123456789012.25', 'Decimal256(60, 2)')",
+            "123456789012345678901234567890123456789012.25",
+        ),
+    ] {
+        assert_eq!(server.answer(&format!("SELECT {sql} AS value")), expected, "{sql}");
+    }
+    let failure = server.failure("SELECT arrow_cast(['a'], 'ListView(Utf8)') AS strange");
+    assert!(failure.contains("0A000") && failure.contains("'strange'"), "{failure}");
+}
+
+#[test]
 fn every_class_of_what_clients_see_has_at_least_k_rows() {
     if !has_psql() {
         return;
@@ -85,6 +116,11 @@ fn errors_have_their_code_and_a_sentence() {
         ("SELECT 'abc'::int", "22P02: Cannot cast string 'abc'"),
         ("SET no_such_setting = 1", "42704: unrecognized configuration parameter"),
         ("DROP TABLE ages", "42501: permission denied"),
+        ("SHOW ALL", "0A000: SHOW shows one setting"),
+        ("SHOW datafusion.execution.batch_size", "42501: permission denied"),
+        ("SHOW no_such_setting", "42704: unrecognized configuration parameter"),
+        ("SELECT * FROM information_schema.df_settings", "42P01: table"),
+        ("SELECT input_file_name() FROM ages", "42883: Invalid function"),
     ] {
         let failure = server.failure(sql);
         assert!(failure.contains(expected), "{sql}: {failure}");

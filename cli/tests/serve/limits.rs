@@ -198,3 +198,102 @@ fn a_query_that_runs_may_end_before_the_service_does() {
     let (code, log, _) = server.end();
     assert_eq!(code, Some(0), "{log}");
 }
+
+#[test]
+fn no_expression_outgrows_the_memory() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::with("query_memory_mb = 64");
+    let grow = |by: &str, times: usize| {
+        (0..times).fold("'0123456789'".to_owned(), |inner, _| by.replace('?', &inner))
+    };
+    let doubled = |levels: usize, text: &str| {
+        let mut with = format!("WITH c0 AS (SELECT {text} AS s FROM patients_k10)");
+        for level in 1..=levels {
+            with += &format!(", c{level} AS (SELECT s || s AS s FROM c{})", level - 1);
+        }
+        format!("{with} SELECT max(length(s)) FROM c{levels}")
+    };
+    let long_text = "x".repeat(100_000);
+    for sql in [
+        // Constants, at planning time and at run time.
+        format!("SELECT length({})", grow("replace(?, '0', '0000000000')", 12)),
+        format!("SELECT length({})", grow("regexp_replace(?, '.', '0123456789', 'g')", 12)),
+        format!("SELECT * FROM generate_series(1, length({}))", grow("replace(?, '0', '0000000000')", 9)),
+        // Values of rows.
+        format!("SELECT max(length({})) FROM patients_k10", grow("replace(?, '0', '0000000000')", 12).replace("'0123456789'", "('0' || zip)")),
+        format!("SELECT {} FROM patients_k10", grow("regexp_replace(?, '(.)', '\\1\\1\\1\\1\\1\\1', 'g')", 12).replace("'0123456789'", "('0' || zip)")),
+        "SELECT length(array_to_string(string_to_array(replace(replace('0' || zip, '0', '0000000000'), '0', '0000000000'), NULL),
+            replace(replace(replace('0' || zip, '0', '0000000000'), '0', '0000000000'), '0', '0000000000'))) FROM patients_k10".to_owned(),
+        doubled(28, "zip"),
+        // Values that are repeated.
+        format!("SELECT '{long_text}', age FROM patients_k10"),
+        format!("SELECT b.zip, a.s FROM (SELECT string_agg(zip || '{}', '') AS s FROM patients_k10) a, patients_k10 b", "y".repeat(1000)),
+        format!("SELECT (SELECT string_agg(zip || '{}', '') FROM patients_k10), zip FROM patients_k10", "y".repeat(1000)),
+        "SELECT string_agg(zip, ',') OVER () FROM patients_k10".to_owned(),
+        "SELECT array_agg(zip) OVER (ORDER BY age) FROM patients_k10".to_owned(),
+        "SELECT ARRAY[1]::int[1000000000]".to_owned(),
+        "SELECT arrow_cast('x', 'FixedSizeBinary(2000000000)')".to_owned(),
+    ] {
+        let failure = server.failure(&sql);
+        let shown: String = sql.chars().take(80).collect();
+        assert!(
+            // The last code is of arguments that planning could not compute.
+            ["53200: ", "0A000: ", "42000: "].iter().any(|code| failure.contains(code)),
+            "{shown}: {failure}"
+        );
+        assert!(failure.len() < 1_000, "{shown}");
+    }
+    // Ordinary work goes on, with the same functions.
+    assert_eq!(server.answer("SELECT length(replace('a-b', '-', '--'))"), "4");
+    assert_eq!(server.answer("SELECT 'a' || 'b' || NULL IS NULL, concat('a', NULL, 'b')"), "t|ab");
+    assert_eq!(
+        server.answer(
+            "SELECT count(*) FROM patients_k10 WHERE regexp_replace(zip, '.', 'x') LIKE 'x%'"
+        ),
+        "400"
+    );
+    assert_eq!(server.answer("SELECT max(length(zip || age)) > 0 FROM patients_k10"), "t");
+    assert_eq!(
+        server.answer("SELECT length(string_agg(replace(occupation, ' ', '__'), ', ')) > 400 FROM patients_k10"),
+        "t"
+    );
+    assert_eq!(server.answer(&doubled(8, "'ab'")), "512");
+}
+
+#[test]
+fn statements_that_become_too_large_are_not_planned() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::new();
+    let doubling = |levels: usize, uses: &str, end: &str| {
+        let mut sql = "WITH c0 AS (SELECT zip AS s FROM patients_k10)".to_owned();
+        for level in 1..=levels {
+            let before = format!("c{}", level - 1);
+            sql += &format!(", c{level} AS ({})", uses.replace('?', &before));
+        }
+        format!("{sql} SELECT count(*) FROM c{levels} {end}")
+    };
+    let tables = "SELECT a.s FROM ? a JOIN ? b ON a.s = b.s";
+    let columns = "SELECT s || s AS s FROM ?";
+    for sql in [
+        doubling(40, tables, ""),
+        doubling(40, "SELECT * FROM ? UNION ALL SELECT * FROM ?", ""),
+        doubling(40, columns, "WHERE s = 'x'"),
+        doubling(40, "SELECT CASE WHEN s > 'a' THEN s ELSE s END AS s FROM ? WHERE s <> 'b'", ""),
+    ] {
+        let failure = server.failure(&sql);
+        assert!(failure.contains("54001: "), "{failure}");
+    }
+    assert_eq!(
+        server.answer(&doubling(
+            4,
+            "SELECT DISTINCT a.s FROM ? a JOIN ? b ON a.s = b.s",
+            "WHERE s = 'x'"
+        )),
+        "0"
+    );
+    assert_eq!(server.answer(&doubling(6, columns, "WHERE s = 'x'")), "0");
+}

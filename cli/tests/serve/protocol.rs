@@ -142,3 +142,163 @@ fn noise_does_not_disturb_others() {
     raw.query("SELECT 1");
     assert_eq!(raw.kinds(), "TDCZ");
 }
+
+/// The SQLSTATE of an error.
+fn code(body: &[u8]) -> String {
+    let fields = body.split(|byte| *byte == 0);
+    let code = fields.filter_map(|field| field.strip_prefix(b"C")).next().unwrap_or_default();
+    String::from_utf8_lossy(code).into_owned()
+}
+
+impl Raw {
+    fn parse(&mut self, sql: &str) {
+        self.message(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
+    }
+
+    /// Asks for rows of the unnamed portal, without the end of a transaction.
+    fn execute(&mut self, rows: i32) {
+        self.message(b'E', &[b"\0", &rows.to_be_bytes()[..]].concat());
+        self.message(b'H', b"");
+    }
+
+    /// Kinds of the messages up to one of these.
+    fn until(&mut self, last: &str) -> (String, Vec<u8>) {
+        let mut kinds = String::new();
+        loop {
+            let mut head = [0; 5];
+            self.stream.read_exact(&mut head).unwrap();
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+            let mut body = vec![0; length as usize - 4];
+            self.stream.read_exact(&mut body).unwrap();
+            kinds.push(char::from(head[0]));
+            if last.contains(char::from(head[0])) {
+                return (kinds, body);
+            }
+        }
+    }
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_an_error_of_the_message() {
+    let server = Server::new();
+    let mut raw = Raw::hello(&server, "local");
+    assert!(raw.kinds().ends_with('Z'));
+    let right = "SELECT age, zip FROM patients_k10 WHERE zip = $1";
+    for (kind, body) in [
+        // Parse: more types than there are.
+        (b'P', &b"\0SELECT 1\0\xff\xff"[..]),
+        (b'P', b"\0SELECT 1\0\0\x03\0\0\0\x17"),
+        (b'P', b"no end"),
+        // Bind: counts and lengths beyond the end, or below zero.
+        (b'B', b"\0\0\xff\xff"),
+        (b'B', b"\0\0\0\0\xff\xff"),
+        (b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff"),
+        (b'B', b"\0\0\0\0\0\x01\x80\0\0\0\0\0"),
+        (b'B', b"\0\0\0\0\0\x01\0\0\0\x01x\xff\xff"),
+        (b'B', b""),
+        // Formats that do not exist, and more or fewer than there are.
+        (b'B', b"\0\0\0\x01\0\x09\0\x01\0\0\0\x01x\0\0"),
+        (b'B', b"\0\0\0\x02\0\0\0\0\0\x01\0\0\0\x01x\0\0"),
+        (b'B', b"\0\0\0\0\0\x01\0\0\0\x01x\0\x03\0\0\0\0\0\0"),
+        // Parameters that the statement does not have, or has.
+        (b'B', b"\0\0\0\0\0\x02\0\0\0\x01x\0\0\0\x01y\0\0"),
+        (b'B', b"\0\0\0\0\0\0\0\0"),
+        (b'E', b"\0\0"),
+        (b'D', b"Xname\0"),
+        (b'C', b""),
+    ] {
+        raw.parse(right);
+        raw.message(kind, body);
+        raw.message(b'S', b"");
+        let answers = raw.answers();
+        let errors: Vec<String> =
+            answers.iter().filter(|(kind, _)| *kind == b'E').map(|(_, body)| code(body)).collect();
+        assert_eq!(errors, ["08P01"], "{kind} {body:?}");
+        assert_eq!(answers.last().map(|(kind, _)| *kind), Some(b'Z'), "{kind} {body:?}");
+    }
+    // All that is no number of rows means all of them.
+    for rows in [-1, i32::MIN, 0, i32::MAX] {
+        raw.parse("SELECT age FROM patients_k10");
+        raw.message(b'B', b"\0\0\0\0\0\0\0\0");
+        raw.execute(rows);
+        raw.message(b'S', b"");
+        let kinds = raw.kinds();
+        assert_eq!(kinds.matches('D').count(), 400, "{rows}: {kinds}");
+        assert!(kinds.ends_with("CZ"), "{rows}: {kinds}");
+    }
+    // Parameters that nobody can have bound.
+    for sql in ["SELECT $0", "SELECT $99999", "SELECT $2147483648", "SELECT $18446744073709551616"]
+    {
+        raw.parse(sql);
+        raw.message(b'B', b"\0\0\0\0\0\0\0\0");
+        raw.execute(0);
+        raw.message(b'S', b"");
+        let kinds = raw.kinds();
+        assert!(kinds.contains('E') && kinds.ends_with('Z'), "{sql}: {kinds}");
+    }
+    // Lengths that cannot be told apart from noise end the connection, with a word.
+    for length in [[0xff_u8; 4], [0; 4], [0x7f, 0xff, 0xff, 0xff]] {
+        let mut raw = Raw::hello(&server, "local");
+        assert!(raw.kinds().ends_with('Z'));
+        raw.write(&[b"Q", &length[..]].concat());
+        let answers = raw.answers();
+        assert_eq!(answers.first().map(|(_, body)| code(body)).as_deref(), Some("08P01"));
+    }
+    raw.query("SELECT 1");
+    assert_eq!(raw.kinds(), "TDCZ");
+    let log = server.log();
+    assert!(!log.contains("panicked") && !log.contains("a connection failed"), "{log}");
+}
+
+#[test]
+fn those_who_say_nothing_shut_nobody_out() {
+    let server = Server::with("max_connections = 2");
+    let silent: Vec<Raw> = (0..20).map(|_| Raw::connect(&server)).collect();
+    let hesitant: Vec<Raw> = (0..20).map(|_| Raw::hello(&server, "analyst")).collect();
+    let mut first = Raw::hello(&server, "local");
+    assert!(first.kinds().ends_with('Z'));
+    let mut second = Raw::hello(&server, "local");
+    assert!(second.kinds().ends_with('Z'));
+    // Those who have logged in are counted.
+    let mut third = Raw::hello(&server, "local");
+    let answers = third.answers();
+    let refused = answers.iter().find(|(kind, _)| *kind == b'E');
+    assert_eq!(refused.map(|(_, body)| code(body)).as_deref(), Some("53300"));
+    for raw in [&mut first, &mut second] {
+        raw.query("SELECT 1");
+        assert_eq!(raw.kinds(), "TDCZ");
+    }
+    drop((silent, hesitant));
+}
+
+#[test]
+fn a_query_that_rests_between_portions_gives_its_turn_to_others() {
+    let server = Server::with("max_queries = 1\nquery_timeout_seconds = 300");
+    let mut resting = Raw::hello(&server, "local");
+    assert!(resting.kinds().ends_with('Z'));
+    resting.parse("SELECT a.age FROM patients_k10 a, patients_k10 b");
+    resting.message(b'B', b"\0\0\0\0\0\0\0\0");
+    resting.execute(3);
+    assert_eq!(resting.until("sE").0, "12DDDs");
+    // Alone, it may rest and go on.
+    std::thread::sleep(Duration::from_secs(7));
+    resting.execute(2);
+    assert_eq!(resting.until("sE").0, "DDs");
+    let mut waiting = Raw::hello(&server, "local");
+    assert!(waiting.kinds().ends_with('Z'));
+    waiting.query("SET statement_timeout = '60s'");
+    assert_eq!(waiting.kinds(), "CZ");
+    waiting.query("SELECT 1");
+    assert_eq!(
+        waiting.kinds(),
+        "TDCZ",
+        "its turn comes long before the other query's time is over"
+    );
+    resting.execute(2);
+    let (kinds, body) = resting.until("sE");
+    assert_eq!((kinds.as_str(), code(&body).as_str()), ("E", "57014"));
+    resting.message(b'S', b"");
+    assert_eq!(resting.kinds(), "Z");
+    resting.query("SELECT 1");
+    assert_eq!(resting.kinds(), "TDCZ");
+}

@@ -124,7 +124,7 @@ fn a_failed_refresh_keeps_the_old_release_and_tells_no_value() {
     let failed =
         server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
     assert!(failed.stderr.contains("XX000: not refreshed: "), "{failed:?}");
-    assert!(failed.stderr.contains("k = 10"), "{failed:?}");
+    assert!(server.log().contains("k = 10"), "{}", server.log());
     assert_eq!(current(&server.setting, "patients_k10"), first);
     assert_eq!(server.answer("SELECT * FROM patients_k10"), rows);
     assert!(server.log().contains("the old release stays"), "{}", server.log());
@@ -132,7 +132,42 @@ fn a_failed_refresh_keeps_the_old_release_and_tells_no_value() {
     fs::remove_file(server.setting.path("patients.parquet")).unwrap();
     let failed = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW ages"]);
     assert!(failed.stderr.contains("not refreshed"), "{failed:?}");
+    // Files and raw columns are for the log.
+    assert!(!failed.stderr.contains("parquet"), "{failed:?}");
+    assert!(server.log().contains("patients.parquet"), "{}", server.log());
     assert_eq!(server.answer("SELECT count(*) FROM ages"), "400");
+    let other = "COPY (SELECT 1 AS another, 2 AS column) TO '?' STORED AS PARQUET";
+    let other = other.replace('?', &server.setting.path("patients.parquet").display().to_string());
+    assert!(crate::server::program().args(["-q", "-c", &other]).output().unwrap().status.success());
+    let failed = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW ages"]);
+    assert!(failed.stderr.contains("not refreshed: "), "{failed:?}");
+    assert!(!failed.stderr.contains("another"), "{failed:?}");
+    assert!(server.log().contains("another"), "{}", server.log());
+    assert_eq!(server.answer("SELECT count(*) FROM ages"), "400");
+}
+
+#[test]
+fn a_refresh_ends_with_the_time_that_was_asked_for() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::with("poll_seconds = 0");
+    let first = current(&server.setting, "patients_k10");
+    let late = server.psql_as(
+        "steward",
+        "keys",
+        &["-c", "SET statement_timeout = '1ms'", "-c", "REFRESH MATERIALIZED VIEW patients_k10"],
+    );
+    assert!(
+        late.stderr.contains("57014: canceling statement due to statement timeout"),
+        "{late:?}"
+    );
+    server.wait_for_log(|log| log.contains("whoever asked for it gave up"));
+    assert_eq!(current(&server.setting, "patients_k10"), first);
+    // The next one has the time that it needs.
+    let done = server.psql_as("steward", "keys", &["-c", "REFRESH MATERIALIZED VIEW patients_k10"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert_ne!(current(&server.setting, "patients_k10"), first);
 }
 
 #[test]

@@ -59,6 +59,47 @@ fn a_mistake_in_the_policy_is_named() {
 }
 
 #[test]
+fn a_check_finds_what_a_refresh_would() {
+    let setting = Setting::new();
+    setting.write_policy("");
+    let right = fs::read_to_string(setting.path("policy.toml")).unwrap();
+    let query = "SELECT age, occupation FROM patients";
+    let outcome = start(&setting, &["--check"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for (from, to, expected) in [
+        ("k = 5", "k = 0", "views.ages: "),
+        ("k = 5", "k = 1", "views.ages: "),
+        ("quasi_identifiers = [\"age\"]", "quasi_identifiers = [\"ages\"]", "views.ages: "),
+        (query, "SELECT age, occupation FROM nowhere", "nowhere"),
+        (query, "SELECT age, no_such_column FROM patients", "no_such_column"),
+        (query, "SELEC age", "views.ages: "),
+        (query, "SELECT age, occupation, name FROM patients", "name"),
+        ("[views.ages]\n", "[views.ages]\nsources = []\n", "views.ages: sources names none"),
+        (
+            "[views.ages]\n",
+            "[views.ages]\nsources = ['x']\n",
+            "views.ages: there is no [sources.x]",
+        ),
+        ("path = \"patients.parquet\"", "path = \"missing.parquet\"", "missing.parquet"),
+        ("RELEASE_SEED", "NO_SUCH_SEED", "NO_SUCH_SEED"),
+        (
+            "occupation FROM patients\"\nanonymize = { k = 5,",
+            "occupation, arrow_cast([occupation], 'ListView(Utf8)') AS strange FROM patients\"\n\
+             anonymize = { k = 5, keep = ['strange'],",
+            "views.ages: column 'strange' has type ListView(Utf8), which clients cannot be sent",
+        ),
+    ] {
+        assert!(right.contains(from), "{from}");
+        fs::write(setting.path("policy.toml"), right.replacen(from, to, 1)).unwrap();
+        let outcome = start(&setting, &["--check"]);
+        assert_eq!(outcome.code, Some(2), "{to}: {} {}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(expected), "{to}: {}", outcome.stderr);
+        assert!(!outcome.stderr.contains("Zebediah"), "{to}: {}", outcome.stderr);
+    }
+    assert!(!setting.path("state").exists(), "a check touches nothing");
+}
+
+#[test]
 fn the_command_line_is_checked() {
     let setting = Setting::new();
     setting.write_policy("");

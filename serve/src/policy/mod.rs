@@ -137,6 +137,15 @@ impl ViewSection {
             }
             inputs.retain(|source, _| wanted.contains(source));
         }
+        if inputs.is_empty() {
+            return Err(match self.sources {
+                Some(_) => {
+                    "sources names none: name those of the query, or leave it out for all of them"
+                }
+                None => "there is no source: write [sources.NAME] with path = \"…\"",
+            }
+            .to_owned());
+        }
         let output = PathBuf::from(state).join(name);
         let mut output = Output::new(format!("{}/", output.display()));
         // The release before the current one stays for the queries that read it.

@@ -45,7 +45,7 @@ impl Origin {
             format!("release = '{release}'\ndefinition = '{definition}'\nsource = '{source}'\n");
         let new = path.with_extension("new");
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+        written.map_err(|error| Reason::failed(format!("cannot write {}: {error}", path.display())))
     }
 }
 
@@ -67,8 +67,8 @@ pub async fn source(job: &Job, host: &SessionContext) -> Result<String, Reason> 
     let mut listed = String::new();
     for path in paths {
         let located = job.locate(&path);
-        let at = Location::new(&host.runtime_env(), &located).map_err(|error| error.to_string())?;
-        let unreadable = |error| format!("cannot list '{path}': {error}");
+        let at = Location::new(&host.runtime_env(), &located)?;
+        let unreadable = |error| Reason::failed(format!("cannot list '{path}': {error}"));
         let mut found = match at.store.head(&at.path).await {
             Ok(object) => vec![object],
             Err(_) => at.store.list(Some(&at.path)).try_collect().await.map_err(unreadable)?,

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use anonymize_release::{Job, Manifest, RunOptions, check_files, current, run_until};
+use anonymize_release::{
+    Error, Job, Manifest, RunOptions, check_files, current, plan_release, run_until,
+};
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
@@ -14,7 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use log::{error, info, warn};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::origin::{definition, source};
@@ -23,12 +25,16 @@ use crate::policy::Policy;
 use crate::release::{Release, Releases};
 use crate::server::stopped;
 use crate::workspace::SCHEME;
+use crate::{types, wire};
 
 /// How often it is looked whether somebody still reads.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The longest pause after refreshes that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// Somebody who asked for a refresh and waits for it.
+type Asked<'a> = &'a mut oneshot::Sender<Result<(), Reason>>;
 
 /// Computes releases, one at a time.
 pub struct Worker {
@@ -151,11 +157,16 @@ impl Worker {
             Some(view) => vec![view.clone()],
             None => self.views.keys().cloned().collect(),
         };
+        let mut done = request.done;
+        // Whoever gave up before their turn came wants nothing any more.
+        if done.as_ref().is_some_and(|done| done.is_closed()) {
+            return;
+        }
         let mut outcome = Ok(());
         for name in names {
-            outcome = outcome.and(self.refresh(&name).await);
+            outcome = outcome.and(self.refresh(&name, done.as_mut()).await);
         }
-        if let Some(done) = request.done {
+        if let Some(done) = done {
             // Whoever asked may be gone.
             let _ = done.send(outcome);
         }
@@ -173,22 +184,25 @@ impl Worker {
             let now = match source(&viewed.job, &self.host).await {
                 Ok(now) => now,
                 Err(reason) => {
-                    warn!("view {name}: its sources cannot be looked at: {reason}");
+                    warn!("view {name}: its sources cannot be looked at: {}", reason.detail);
                     continue;
                 }
             };
             let settled = viewed.seen.replace(now.clone()).is_some_and(|seen| seen == now);
             if viewed.published.as_ref() != Some(&now) && (settled || at_start) {
                 // The outcome is in the log and in the view's state.
-                let _ = self.refresh(&name).await;
+                let _ = self.refresh(&name, None).await;
             }
         }
     }
 
-    /// Computes a view anew. Whatever fails, its old release stays.
-    async fn refresh(&mut self, name: &str) -> Result<(), Reason> {
+    /// Computes a view anew, until whoever asked for it gives up. Whatever fails, its old release stays.
+    async fn refresh(&mut self, name: &str, asked: Option<Asked<'_>>) -> Result<(), Reason> {
         let begun = Instant::now();
-        let outcome = self.make(name).await;
+        let gave_up = |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|by| by.is_closed());
+        let mut asked = asked;
+        let outcome = self.make(name, asked.as_deref_mut()).await;
+        let gave_up = gave_up(&asked);
         let Some(viewed) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
         match outcome {
             Ok(manifest) => {
@@ -203,33 +217,45 @@ impl Worker {
                 Ok(())
             }
             Err(reason) => {
+                if gave_up {
+                    info!("view {name}: not refreshed: whoever asked for it gave up");
+                    return Err(reason);
+                }
                 viewed.failures = viewed.failures.saturating_add(1);
                 let pause = self.poll.unwrap_or(LONGEST_PAUSE)
                     * 2_u32.saturating_pow(viewed.failures.min(10));
                 viewed.rests_until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
                 let old =
                     if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
-                error!("view {name}: not refreshed: {reason}{old}");
+                error!("view {name}: not refreshed: {}{old}", reason.detail);
                 Err(reason)
             }
         }
     }
 
-    async fn make(&mut self, name: &str) -> Result<Manifest, Reason> {
+    async fn make(&mut self, name: &str, asked: Option<Asked<'_>>) -> Result<Manifest, Reason> {
         let Some(viewed) = self.views.get_mut(name) else {
-            return Err(format!("there is no view '{name}'"));
+            return Err(Reason::failed(format!("there is no view '{name}'")));
         };
         if timeout(self.longest_query, unread(&mut viewed.replaced)).await.is_err() {
-            return Err("an older release is still being read".to_owned());
+            let told = "an older release is still being read";
+            return Err(Reason { told, detail: told.to_owned() });
         }
         let before = source(&viewed.job, &self.host).await?;
         let mut stopping = self.stopping.clone();
-        let stopped = stopped(&mut stopping);
+        let stopped = async {
+            tokio::select! {
+                () = stopped(&mut stopping) => {}
+                () = given_up(asked) => {}
+            }
+        };
+        let columns = plan_release(&viewed.job, &self.host).await?;
+        types::check(columns.fields()).map_err(|error| Error::Job(wire::sentence(&error)))?;
         let outcome = run_until(&viewed.job, &self.host, RunOptions::default(), stopped).await;
-        let manifest = outcome.map_err(|error| error.to_string())?.manifest;
-        let release = open(name, &manifest, &self.readers)
-            .await
-            .map_err(|error| format!("the release cannot be read: {}", error.strip_backtrace()))?;
+        let manifest = outcome?.manifest;
+        let release = open(name, &manifest, &self.readers).await.map_err(|error| {
+            Reason::failed(format!("the release cannot be read: {}", error.strip_backtrace()))
+        })?;
         // If the source changed meanwhile, the next look around finds that it is not this one.
         let origin = Origin {
             release: manifest.release.clone(),
@@ -242,6 +268,14 @@ impl Worker {
             viewed.replaced.push(Arc::downgrade(&replaced));
         }
         Ok(manifest)
+    }
+}
+
+/// Waits until whoever asked gives up; forever if nobody did.
+async fn given_up(asked: Option<Asked<'_>>) {
+    match asked {
+        Some(asked) => asked.closed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -1,8 +1,12 @@
-//! Statements that are too deep are turned away before anything parses them.
+//! Statements that are too deep are turned away before anything parses them, and those that would become too large before
+//! they are planned ([`expansion`]) and optimized ([`predicates`]).
 //!
 //! Parsing and rewriting walk a statement recursively and on the threads of the connections: a few kilobytes
 //! of nested calls take the parser time that doubles with every level, and a long chain of operators takes
 //! more stack than a thread has, which ends the whole process.
+
+pub mod expansion;
+pub mod predicates;
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;

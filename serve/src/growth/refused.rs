@@ -1,0 +1,70 @@
+//! What has no bound and cannot be given one.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::Result as EngineResult;
+use datafusion::common::not_impl_err;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, Expr as SqlExpr, Statement, visit_expressions,
+};
+use datafusion_postgres::pgwire::error::PgWireResult;
+
+use crate::wire::{error, state};
+
+/// Aggregates whose value is all that they have seen. In a window there is one for every row.
+const COLLECTORS: [&str; 2] = ["array_agg", "string_agg"];
+
+/// Refuses values of a declared length, which the engine would fill.
+pub fn check_statement(statement: &Statement) -> PgWireResult<()> {
+    let found = visit_expressions(statement, |expr| match expr {
+        SqlExpr::Cast { data_type, .. } if has_length(data_type) => ControlFlow::Break(()),
+        SqlExpr::Function(function) => {
+            let name = function.name.to_string().to_lowercase();
+            let casts = name.ends_with("arrow_cast") || name.ends_with("arrow_try_cast");
+            let arguments = function.args.to_string().to_lowercase();
+            if casts && arguments.contains("fixedsize") {
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if found.is_break() {
+        let hint = "values have no declared length here: write int[] instead of int[3]";
+        return Err(error(state::NOT_SUPPORTED, hint));
+    }
+    Ok(())
+}
+
+fn has_length(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(inner, length)) => {
+            length.is_some() || has_length(inner)
+        }
+        DataType::Array(ArrayElemTypeDef::AngleBracket(inner)) => has_length(inner),
+        _ => false,
+    }
+}
+
+/// Refuses windows in which every row has a value as large as the table.
+pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|root| {
+            root.apply(|expr| match expr {
+                Expr::WindowFunction(window) => match &window.fun {
+                    WindowFunctionDefinition::AggregateUDF(function)
+                        if COLLECTORS.contains(&function.name()) =>
+                    {
+                        let name = function.name();
+                        not_impl_err!("{name} cannot be used with OVER here: group the rows")
+                    }
+                    _ => Ok(TreeNodeRecursion::Continue),
+                },
+                _ => Ok(TreeNodeRecursion::Continue),
+            })
+        })
+    })?;
+    Ok(())
+}

@@ -1,0 +1,248 @@
+//! Rows that are too wide to be repeated.
+//!
+//! A join may put one row of its input into every row of its output, a window function one value into every row of its
+//! partition. The engine counts neither before it is done.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{internal_err, resources_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{InListExpr, Literal};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+
+use super::Budget;
+use super::estimate::{batch_size, leaves, width};
+
+/// Text up to that is never too wide for a window: it is what tables are made of.
+const ORDINARY: usize = 1 << 10;
+
+/// Looks at the rows of every input that an operator repeats.
+#[derive(Debug)]
+pub struct RefuseWideRows {
+    /// What the query may use.
+    pub budget: Budget,
+}
+
+impl PhysicalOptimizerRule for RefuseWideRows {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let widest = self.budget.widest_row(config.execution.batch_size.into());
+        Ok(plan.transform_up(|node| self.guard(node, widest))?.data)
+    }
+
+    fn name(&self) -> &str {
+        "RefuseWideRows"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+impl RefuseWideRows {
+    fn guard(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        widest: usize,
+    ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        check_constants(&node, widest)?;
+        let (repeated, first) = match node.name() {
+            "WindowAggExec" | "BoundedWindowAggExec" => (Repeated::AllRows, 0),
+            "UnnestExec" => (Repeated::Elements, 0),
+            // Its first input is not repeated, those after it are.
+            "ScalarSubqueryExec" => (Repeated::RowsOfABatch, 1),
+            name if name.ends_with("JoinExec") => (Repeated::RowsOfABatch, 0),
+            _ => return Ok(Transformed::no(node)),
+        };
+        let memory = self.budget.memory();
+        let look = |(index, child): (usize, &Arc<dyn ExecutionPlan>)| -> Arc<dyn ExecutionPlan> {
+            if index < first {
+                return Arc::clone(child);
+            }
+            let limits = Limits { repeated, widest, memory };
+            Arc::new(Look { input: Arc::clone(child), limits })
+        };
+        let children = node.children().into_iter().enumerate().map(look).collect();
+        #[allow(deprecated)]
+        let node = node.with_new_children(children)?;
+        Ok(Transformed::yes(node))
+    }
+}
+
+/// Constants are repeated for every row of a batch. Those of a list of alternatives are not.
+fn check_constants(node: &Arc<dyn ExecutionPlan>, widest: usize) -> Result<()> {
+    let mut bytes = 0usize;
+    node.apply_expressions(&mut |root| {
+        root.apply(|expr: &Arc<dyn PhysicalExpr>| {
+            if expr.is::<InListExpr>() {
+                return Ok(TreeNodeRecursion::Jump);
+            }
+            if let Some(literal) = expr.downcast_ref::<Literal>() {
+                bytes = bytes.saturating_add(literal.value().size());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    // Numbers count as well: a few bytes each, by the hundred.
+    let most = widest.max(64 << 10);
+    if bytes > most {
+        return resources_err!(
+            "the constants of one step of the query have {bytes} bytes together; at most {most} are possible"
+        );
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Repeated {
+    RowsOfABatch,
+    AllRows,
+    Elements,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    repeated: Repeated,
+    widest: usize,
+    memory: usize,
+}
+
+impl Limits {
+    fn check(self, batch: &RecordBatch, rows_before: usize) -> Result<()> {
+        if matches!(self.repeated, Repeated::RowsOfABatch) && batch_size(batch) <= self.widest {
+            return Ok(());
+        }
+        let mut row = 0usize;
+        for column in batch.columns() {
+            row = row.saturating_add(width(column)?);
+        }
+        let (too_wide, most) = match self.repeated {
+            Repeated::RowsOfABatch => (row > self.widest, self.widest),
+            Repeated::AllRows => {
+                let rows = rows_before + batch.num_rows();
+                let most = self.memory / rows.max(1);
+                (row > most && row > ORDINARY, most)
+            }
+            Repeated::Elements => {
+                let lists = batch.columns().iter().filter(|column| is_list(column.data_type()));
+                let elements = lists.map(leaves).max().unwrap_or(0).max(1);
+                let most = self.memory / elements;
+                (unrepeated(batch)?.saturating_mul(elements) > self.memory, most)
+            }
+        };
+        if too_wide {
+            return resources_err!(
+                "rows of up to {row} bytes are to be repeated in a join, a window or a subquery, and {most} bytes are \
+                 possible: use shorter values"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Map(..)
+    )
+}
+
+/// The width of what is repeated beside the lists' own elements.
+fn unrepeated(batch: &RecordBatch) -> Result<usize> {
+    let others = batch.columns().iter().filter(|column| !is_list(column.data_type()));
+    others.map(width).try_fold(16usize, |sum, one| one.map(|one| sum.saturating_add(one)))
+}
+
+/// Hands on the rows of its input unless they are too wide.
+#[derive(Debug)]
+struct Look {
+    input: Arc<dyn ExecutionPlan>,
+    limits: Limits,
+}
+
+impl DisplayAs for Look {
+    fn fmt_as(&self, _type: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RefuseWideRowsExec")
+    }
+}
+
+impl ExecutionPlan for Look {
+    fn name(&self) -> &str {
+        "RefuseWideRowsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) => Ok(Arc::new(Self { input, limits: self.limits })),
+            None => internal_err!("a look at rows needs an input"),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) => Ok(Arc::new(Self { input, limits: self.limits })),
+            None => internal_err!("a look at rows needs an input"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let rows = self.input.execute(partition, context)?;
+        let (schema, limits) = (rows.schema(), self.limits);
+        let mut seen = 0;
+        let looked = rows.map(move |batch| {
+            let batch = batch?;
+            limits.check(&batch, seen)?;
+            seen += batch.num_rows();
+            Ok(batch)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, looked)))
+    }
+}
