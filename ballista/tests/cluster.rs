@@ -58,7 +58,7 @@ impl Cluster {
             "--port",
             &scheduler_port.to_string(),
             "--executor-timeout",
-            "8",
+            "10",
             "--clean-up-after",
             "1",
         ];
@@ -75,25 +75,21 @@ impl Cluster {
     }
 
     fn add_executor(&mut self) {
-        let [port, grpc_port] = ports();
-        let arguments = self.executor_arguments(port, grpc_port);
+        let [port] = ports();
+        let arguments = self.executor_arguments(port);
         let log = self.logs.join(format!("executor-{}.log", self.executors.len()));
         let program = env!("CARGO_BIN_EXE_anonymize-executor");
         self.executors.push(start(program, &log, &arguments));
     }
 
-    fn executor_arguments(&self, port: u16, grpc_port: u16) -> Vec<String> {
-        let ports = [
-            ("--scheduler-port", self.scheduler_port),
-            ("--port", port),
-            ("--grpc-port", grpc_port),
+    fn executor_arguments(&self, port: u16) -> Vec<String> {
+        let options = [
+            ("--scheduler-port", self.scheduler_port.to_string()),
+            ("--port", port.to_string()),
+            ("--tasks", "2".to_owned()),
+            ("--work-dir", self.works.display().to_string()),
         ];
-        let mut arguments: Vec<String> =
-            ports.iter().flat_map(|(name, port)| [(*name).to_owned(), port.to_string()]).collect();
-        let work_dir = self.works.display().to_string();
-        let others = ["--tasks", "2", "--work-dir", &work_dir, "--heartbeat", "1"];
-        arguments.extend(others.map(str::to_owned));
-        arguments
+        options.map(|(name, value)| [name.to_owned(), value]).concat()
     }
 
     /// A client, once as many executors have registered.
@@ -190,8 +186,8 @@ async fn the_commands_of_the_documentation_start_a_cluster() {
     let trial = page.split("On one machine, for a trial:").nth(1).unwrap();
     let commands = trial.split("```").nth(1).unwrap().lines().skip(1);
     let mut commands: Vec<String> = commands.map(str::to_owned).collect();
-    let given = ["50050", "50051", "50052", "50061", "50062"];
-    let free = ports::<5>().map(|port| port.to_string());
+    let given = ["50050", "50051", "50061"];
+    let free = ports::<3>().map(|port| port.to_string());
     for command in &mut commands {
         for (given, free) in given.iter().zip(&free) {
             *command = command.replace(given, free);
@@ -297,9 +293,9 @@ async fn nobody_else_reads_or_takes_the_directory_of_an_executor() {
     let directory = directory(1000);
     let mut cluster = Cluster::new(directory.path(), 0);
     let program = env!("CARGO_BIN_EXE_anonymize-executor");
-    let [port, grpc_port, other_grpc_port] = ports();
+    let [port] = ports();
     let log = |name: &str| directory.path().join("logs").join(name);
-    let arguments = cluster.executor_arguments(port, grpc_port);
+    let arguments = cluster.executor_arguments(port);
     cluster.executors.push(start(program, &log("executor-0.log"), &arguments));
     let client = cluster.client(directory.path()).await;
     let works = cluster.works.join(format!("anonymize-executor-{port}"));
@@ -314,7 +310,7 @@ async fn nobody_else_reads_or_takes_the_directory_of_an_executor() {
         assert!(note.exists(), "the files of the first executor are gone");
     };
     refused("same.txt", &arguments, &format!("--port {port}: cannot listen on 127.0.0.1:{port}"));
-    let mut elsewhere = cluster.executor_arguments(port, other_grpc_port);
+    let mut elsewhere = cluster.executor_arguments(port);
     elsewhere.extend(["--bind-host".to_owned(), "127.0.0.2".to_owned()]);
     refused("elsewhere.txt", &elsewhere, &format!("an executor with --port {port} works in"));
 

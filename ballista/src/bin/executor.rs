@@ -31,9 +31,6 @@ struct Options {
     /// Port from which others fetch shuffle files
     #[arg(long, default_value_t = 50051)]
     port: u16,
-    /// Port for the scheduler's messages
-    #[arg(long, default_value_t = 50052)]
-    grpc_port: u16,
     /// Tasks at once; all cores if it is not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     tasks: Option<u64>,
@@ -44,9 +41,6 @@ struct Options {
     /// read is made in it and removed at the end
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     work_dir: PathBuf,
-    /// Seconds between signs of life to the scheduler
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    heartbeat: u64,
 }
 
 fn main() -> ExitCode {
@@ -66,9 +60,7 @@ fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<()> {
-    for (option, port) in [("--port", options.port), ("--grpc-port", options.grpc_port)] {
-        check_port(&options.bind_host, option, port)?;
-    }
+    check_port(&options.bind_host, options.port)?;
     let work_dir = WorkDir::make(&options.work_dir, options.port)?;
     let defaults = anonymize_ballista::executor_config();
     let health = defaults.health.clone();
@@ -79,11 +71,9 @@ async fn run(options: Options) -> Result<()> {
         bind_host: options.bind_host,
         external_host: options.external_host,
         port: options.port,
-        grpc_port: options.grpc_port,
         vcores: options.tasks.map_or(defaults.vcores, |tasks| tasks as usize),
         memory_pool_size: options.memory_mb.map(|megabytes| megabytes << 20),
         work_dir: Some(work_dir.path().display().to_string()),
-        executor_heartbeat_interval_seconds: options.heartbeat,
         // A scheduler that died tells nobody to clean up.
         job_data_ttl_seconds: 24 * 60 * 60,
         job_data_clean_up_interval_seconds: 15 * 60,
@@ -112,7 +102,7 @@ async fn run(options: Options) -> Result<()> {
 }
 
 /// An error if others could not reach this executor, before it touches any file.
-fn check_port(bind_host: &str, option: &str, port: u16) -> Result<()> {
+fn check_port(bind_host: &str, port: u16) -> Result<()> {
     let Ok(host) = bind_host.parse::<IpAddr>() else {
         return Err(BallistaError::Configuration(format!(
             "--bind-host {bind_host}: write an IP address, as in --bind-host 0.0.0.0"
@@ -121,8 +111,8 @@ fn check_port(bind_host: &str, option: &str, port: u16) -> Result<()> {
     match TcpListener::bind((host, port)) {
         Ok(_) => Ok(()),
         Err(error) => Err(BallistaError::Configuration(format!(
-            "{option} {port}: cannot listen on {bind_host}:{port} ({}); another program or executor may use it: \
-             give every executor of a machine ports of its own",
+            "--port {port}: cannot listen on {bind_host}:{port} ({}); another program or executor may use it: \
+             give every executor of a machine a port of its own",
             error.kind()
         ))),
     }
