@@ -86,18 +86,16 @@ async fn main() -> Result<()> {
          'workclass', 'zip'], sensitive => ['occupation'], seed => 1)) TO '{}' STORED AS PARQUET",
         target.display()
     );
-    let [scheduler, a, b, c, d] = [(); 5].map(|()| free_port().to_string());
+    let [scheduler, executors @ ..] = [(); 3].map(|()| free_port().to_string());
     let work_dir = directory.path().display().to_string();
     let mut processes =
         Processes(vec![start(env!("CARGO_BIN_EXE_anonymize-scheduler"), &["--port", &scheduler])]);
-    for [port, grpc_port] in [[&a, &b], [&c, &d]] {
+    for port in &executors {
         let arguments = [
             "--scheduler-port",
             &scheduler,
             "--port",
             port,
-            "--grpc-port",
-            grpc_port,
             "--work-dir",
             &work_dir,
             "--tasks",

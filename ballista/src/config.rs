@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
 use ballista_core::utils::default_session_builder;
@@ -13,6 +14,11 @@ use datafusion::prelude::SessionConfig;
 use datafusion_anonymize::engine::{
     AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
 };
+
+/// Executors ask for tasks and know themselves how many they run. A scheduler that hands tasks out counts them, and
+/// forgets to count those back whose step is started again because an executor died: after a few of them the
+/// executors that are left look busy for ever, and queries wait.
+const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 
 pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
     Arc::new(AnonymizeLogicalCodec::new(Arc::new(BallistaLogicalExtensionCodec::default())))
@@ -45,6 +51,7 @@ pub fn session_state(config: SessionConfig) -> Result<SessionState> {
 /// A scheduler that knows `anonymize`.
 pub fn scheduler_config() -> SchedulerConfig {
     SchedulerConfig {
+        scheduling_policy: SCHEDULING,
         override_config_producer: Some(Arc::new(session_config)),
         override_session_builder: Some(Arc::new(session_state)),
         override_logical_codec: Some(logical_codec()),
@@ -56,9 +63,25 @@ pub fn scheduler_config() -> SchedulerConfig {
 /// An executor that knows `anonymize`.
 pub fn executor_config() -> ExecutorProcessConfig {
     ExecutorProcessConfig {
+        task_scheduling_policy: SCHEDULING,
+        // Nobody listens there: executors ask.
+        grpc_port: 0,
         override_config_producer: Some(Arc::new(session_config)),
         override_logical_codec: Some(logical_codec()),
         override_physical_codec: Some(physical_codec()),
         ..ExecutorProcessConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever hands out tasks loses count of those of a step that starts again.
+    #[test]
+    fn executors_ask_for_tasks_and_the_scheduler_expects_it() {
+        assert!(!scheduler_config().is_push_staged_scheduling());
+        let executor = executor_config().task_scheduling_policy;
+        assert!(matches!(executor, TaskSchedulingPolicy::PullStaged));
     }
 }

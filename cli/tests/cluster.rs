@@ -42,7 +42,7 @@ fn start(program: &str, arguments: &[String]) -> Child {
 
 /// A cluster and the address of its scheduler.
 fn cluster(directory: &Path) -> (Processes, String) {
-    let [scheduler, ports @ ..] = free_ports::<5>();
+    let [scheduler, ports @ ..] = free_ports::<3>();
     let mut processes = Processes(vec![start(
         "anonymize-scheduler",
         &["--port".to_owned(), scheduler.to_string()],
@@ -52,11 +52,10 @@ fn cluster(directory: &Path) -> (Processes, String) {
         assert!(begin.elapsed() < Duration::from_secs(60), "the scheduler does not listen");
         std::thread::sleep(Duration::from_millis(50));
     }
-    for ports in ports.chunks(2) {
+    for port in ports {
         let arguments = [
             ("--scheduler-port", scheduler.to_string()),
-            ("--port", ports[0].to_string()),
-            ("--grpc-port", ports[1].to_string()),
+            ("--port", port.to_string()),
             ("--tasks", "2".to_owned()),
             ("--work-dir", directory.display().to_string()),
         ];

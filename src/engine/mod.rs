@@ -25,6 +25,7 @@ pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
 pub use exec::{
     AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
+    WithheldErrorsExec,
 };
 pub use logical::AnonymizeNode;
 pub use method::Method;

@@ -1,7 +1,11 @@
 //! An executor of a cluster that knows `anonymize()`.
 
-use std::fs;
+use std::cell::Cell;
+use std::fs::{self, File, TryLockError};
+use std::future::pending;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use ballista_core::error::{BallistaError, Result};
@@ -27,9 +31,6 @@ struct Options {
     /// Port from which others fetch shuffle files
     #[arg(long, default_value_t = 50051)]
     port: u16,
-    /// Port for the scheduler's messages
-    #[arg(long, default_value_t = 50052)]
-    grpc_port: u16,
     /// Tasks at once; all cores if it is not given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     tasks: Option<u64>,
@@ -40,17 +41,29 @@ struct Options {
     /// read is made in it and removed at the end
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     work_dir: PathBuf,
-    /// Seconds between signs of life to the scheduler
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
-    heartbeat: u64,
 }
 
-#[tokio::main]
-async fn main() -> Result<()> {
+fn main() -> ExitCode {
+    // Ballista makes directories and files for raw rows whenever it misses one. Set before there are threads.
+    #[cfg(unix)]
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
     let options = Options::parse();
+    let runtime = tokio::runtime::Runtime::new().map_err(BallistaError::IoError);
+    match runtime.and_then(|runtime| runtime.block_on(run(options))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("anonymize-executor: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: Options) -> Result<()> {
+    check_port(&options.bind_host, options.port)?;
     let work_dir = WorkDir::make(&options.work_dir, options.port)?;
     let defaults = anonymize_ballista::executor_config();
+    let health = defaults.health.clone();
     let config = ExecutorProcessConfig {
         scheduler_host: options.scheduler_host,
         scheduler_port: options.scheduler_port,
@@ -58,21 +71,75 @@ async fn main() -> Result<()> {
         bind_host: options.bind_host,
         external_host: options.external_host,
         port: options.port,
-        grpc_port: options.grpc_port,
         vcores: options.tasks.map_or(defaults.vcores, |tasks| tasks as usize),
         memory_pool_size: options.memory_mb.map(|megabytes| megabytes << 20),
         work_dir: Some(work_dir.path().display().to_string()),
-        executor_heartbeat_interval_seconds: options.heartbeat,
         // A scheduler that died tells nobody to clean up.
         job_data_ttl_seconds: 24 * 60 * 60,
         job_data_clean_up_interval_seconds: 15 * 60,
         ..defaults
     };
-    start_executor_process(Arc::new(config)).await
+    let told_to_end = Cell::new(false);
+    let before_it_works = async {
+        told_to_end_by_signal().await;
+        told_to_end.set(true);
+        // Ballista hears signals, and ends in order, from when it has found its scheduler.
+        if health.is_ready() {
+            pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        ended = start_executor_process(Arc::new(config)) => ended?,
+        () = before_it_works => return Ok(()),
+    }
+    // Ballista calls it a success when one of its servers has failed.
+    match told_to_end.get() {
+        true => Ok(()),
+        false => Err(BallistaError::General(
+            "the executor stopped although nobody has asked it to; the log says why".to_owned(),
+        )),
+    }
+}
+
+/// An error if others could not reach this executor, before it touches any file.
+fn check_port(bind_host: &str, port: u16) -> Result<()> {
+    let Ok(host) = bind_host.parse::<IpAddr>() else {
+        return Err(BallistaError::Configuration(format!(
+            "--bind-host {bind_host}: write an IP address, as in --bind-host 0.0.0.0"
+        )));
+    };
+    match TcpListener::bind((host, port)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(BallistaError::Configuration(format!(
+            "--port {port}: cannot listen on {bind_host}:{port} ({}); another program or executor may use it: \
+             give every executor of a machine a port of its own",
+            error.kind()
+        ))),
+    }
+}
+
+/// Waits for the signals at which Ballista ends an executor.
+async fn told_to_end_by_signal() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return pending().await };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// The directory of one executor; its port tells it from others on this machine.
-struct WorkDir(PathBuf);
+struct WorkDir {
+    path: PathBuf,
+    /// Locked as long as this process lives, so that nobody else takes the directory for one that was left. The
+    /// file stays: who removes a lock may remove the one that another process has just taken.
+    _lock: File,
+}
 
 impl WorkDir {
     /// Makes it, without what an executor that was killed has left.
@@ -86,6 +153,20 @@ impl WorkDir {
                 error.kind()
             ))
         };
+        let lock =
+            open_lock(&path.with_extension("lock")).map_err(|error| failed("locked", error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(error)) => return Err(failed("locked", error)),
+            Err(TryLockError::WouldBlock) => {
+                return Err(BallistaError::Configuration(format!(
+                    "--work-dir {}: an executor with --port {port} works in {}; give this one another port or \
+                     another directory",
+                    parent.display(),
+                    path.display()
+                )));
+            }
+        }
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed("emptied", error));
@@ -96,18 +177,27 @@ impl WorkDir {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&path).map_err(|error| failed("made", error))?;
-        Ok(Self(path))
+        Ok(Self { path, _lock: lock })
     }
 
     fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
+}
+
+fn open_lock(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    // A working directory may be one that everybody can write to, where a name can be somebody's link.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, nix::libc::O_NOFOLLOW);
+    options.open(path)
 }
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        if fs::remove_dir_all(&self.0).is_err() {
-            log::warn!("{} could not be removed; it may hold raw rows", self.0.display());
+        if fs::remove_dir_all(&self.path).is_err() {
+            log::warn!("{} could not be removed; it may hold raw rows", self.path.display());
         }
     }
 }

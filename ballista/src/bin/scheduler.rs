@@ -22,8 +22,8 @@ struct Options {
     /// Host name under which executors and clients reach this scheduler
     #[arg(long, default_value = "localhost")]
     external_host: String,
-    /// Seconds after which an executor that has not been heard of is given up
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Seconds after which an executor that has not been heard of is given up; busy ones are heard of every 5
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
     executor_timeout: u64,
     /// Seconds after which executors delete the shuffle files of a query that has ended
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]

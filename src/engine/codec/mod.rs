@@ -41,6 +41,7 @@ enum Kind {
     Census = 3,
     Cells = 4,
     SampleHierarchy = 5,
+    WithheldErrors = 6,
 }
 
 /// Appends a node's contents.

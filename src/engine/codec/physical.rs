@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, ours, unknown};
 use crate::engine::census::{CensusExec, CensusScan};
-use crate::engine::exec::{AnonymizeExec, CellExec, CellStep, ReleaseShape};
+use crate::engine::exec::{AnonymizeExec, CellExec, CellStep, ReleaseShape, WithheldErrorsExec};
 use crate::engine::logical::Binding;
 use crate::engine::reports::{Report, ReportExec};
 use crate::engine::spec::Spec;
@@ -79,6 +79,13 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             let scan: CensusScan = decode(contents)?;
             return Ok(Arc::new(CensusExec::of_scan(&scan)?));
         }
+        if kind == Kind::WithheldErrors as u8 {
+            let () = decode(contents)?;
+            let [input] = inputs else {
+                return internal_err!("WithheldErrorsExec needs an input");
+            };
+            return Ok(Arc::new(WithheldErrorsExec::new(Arc::clone(input))));
+        }
         unknown(kind)
     }
 
@@ -105,6 +112,9 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         }
         if let Some(exec) = node.downcast_ref::<CensusExec>() {
             return encode(Kind::Census, &exec.scan(), buf);
+        }
+        if node.is::<WithheldErrorsExec>() {
+            return encode(Kind::WithheldErrors, &(), buf);
         }
         self.inner.try_encode(node, buf, converter)
     }

@@ -16,7 +16,10 @@ use datafusion_proto::physical_plan::{
 };
 
 use super::*;
-use crate::engine::register_all;
+use crate::engine::{
+    AnonymizeConfig, AnonymizeExec, CellExec, ReportExec, WithheldErrorsExec, register_all,
+    register_sql, with_cluster_planning,
+};
 
 const CENSUS: &str = "(SELECT age, sex, education, zip, birth_date, occupation, hours_per_week, person_id FROM \
                       sample_census(rows => 500, seed => 9, missing => 0.02))";
@@ -152,7 +155,7 @@ fn context(cells: u32) -> Result<SessionContext> {
     register_all(&context)?;
     let state = context.state_ref();
     let mut state = state.write();
-    let settings = crate::engine::AnonymizeConfig { cells, ..Default::default() };
+    let settings = AnonymizeConfig { cells, ..Default::default() };
     state.config_mut().options_mut().extensions.insert(settings);
     drop(state);
     Ok(context)
@@ -305,6 +308,79 @@ async fn no_string_of_a_plan_shows_the_seed() -> Result<()> {
             displayable(plan.as_ref()).tree_render().to_string(),
         ];
         assert!(shown.iter().all(|text| !text.contains("314159265")));
+    }
+    Ok(())
+}
+
+/// Inputs with exchanges of every kind, over four partitions.
+fn inputs_in_stages() -> Vec<String> {
+    let four = "(SELECT age, zip, occupation FROM sample_census(rows => 90) UNION ALL SELECT age, zip, occupation \
+                FROM sample_census(rows => 90, seed => 2))";
+    let number = "CAST(zip AS INT) AS zip";
+    [
+        format!("SELECT age, {number}, count(*) AS n FROM {four} GROUP BY 1, 2"),
+        format!("SELECT age, {number}, 1 AS n FROM {four} ORDER BY 1, 2 LIMIT 70"),
+        format!("SELECT a.age, a.zip, b.n FROM (SELECT age, {number} FROM {four}) a JOIN (SELECT occupation AS o, \
+                 CAST(zip AS INT) AS n FROM {four}) b ON a.zip = b.n"),
+        format!("SELECT age, zip, rank() OVER (PARTITION BY CAST(zip AS INT) ORDER BY age) AS n FROM {four}"),
+        format!("SELECT age, {number}, 1 AS n FROM {four} UNION ALL SELECT min(age), min({zip}), 2 FROM {four}", zip = "CAST(zip AS INT)"),
+    ]
+    .into()
+}
+
+/// Whether no part of an input can fail in a task of its own with a message that quotes a value.
+fn withholds(plan: &Arc<dyn ExecutionPlan>, in_input: bool) -> bool {
+    use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+    use datafusion::physical_plan::repartition::RepartitionExec;
+    use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+    let is_ours = |plan: &Arc<dyn ExecutionPlan>| {
+        plan.is::<AnonymizeExec>() || plan.is::<CellExec>() || plan.is::<ReportExec>()
+    };
+    let is_exchange = |plan: &Arc<dyn ExecutionPlan>| {
+        plan.is::<RepartitionExec>()
+            || plan.is::<CoalescePartitionsExec>()
+            || plan.is::<SortPreservingMergeExec>()
+    };
+    let is_cut = in_input && (is_exchange(plan) || !is_ours(plan) && plan.children().len() > 1);
+    plan.children().into_iter().all(|child| {
+        let is_safe = is_ours(child) || is_exchange(child) || child.is::<WithheldErrorsExec>();
+        (is_safe || !is_cut) && withholds(child, in_input || is_ours(plan))
+    })
+}
+
+#[tokio::test]
+async fn whatever_runs_apart_on_a_cluster_withholds_values_and_survives() -> Result<()> {
+    for cells in [0, 4] {
+        let context =
+            SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
+        let state = context.state_ref();
+        let planning = with_cluster_planning(state.read().clone());
+        *state.write() = planning;
+        register_sql(&context)?;
+        let settings = AnonymizeConfig { cells, ..Default::default() };
+        state.write().config_mut().options_mut().extensions.insert(settings);
+        for input in inputs_in_stages() {
+            for call in [
+                format!(
+                    "anonymize(({input}), k => 2, quasi_identifiers => ['age', 'zip'], keep => ['n'], seed => 1)"
+                ),
+                format!("privacy_report(({input}), k => 2, quasi_identifiers => ['age', 'zip'])"),
+            ] {
+                let frame = context.sql(&format!("SELECT * FROM {call}")).await?;
+                let plan = frame.create_physical_plan().await?;
+                let shown = |plan: &dyn ExecutionPlan| displayable(plan).indent(true).to_string();
+                let text = shown(plan.as_ref());
+                assert!(text.contains("WithheldErrorsExec") && withholds(&plan, false), "{text}");
+                let codec = physical();
+                let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec)?;
+                let task = context.task_ctx();
+                let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &codec)?;
+                assert_eq!(text, shown(back.as_ref()));
+                let here = datafusion::physical_plan::collect(plan, context.task_ctx()).await?;
+                let there = datafusion::physical_plan::collect(back, context.task_ctx()).await?;
+                assert_eq!(here, there);
+            }
+        }
     }
     Ok(())
 }

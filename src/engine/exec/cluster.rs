@@ -9,6 +9,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::AnonymizeExec;
+use super::withheld::withhold_errors_of_inputs;
 use crate::engine::census::CensusExec;
 
 /// Makes plans fit for an engine that runs every partition of a scan in a task of its own, as Ballista does.
@@ -16,6 +17,7 @@ use crate::engine::census::CensusExec;
 /// - A release that is not in cells needs all rows in one task; on one machine it reads the partitions of its
 ///   input itself. This is the difference between a release of a table and one of its first partition.
 /// - Scans that the engine does not know how to share out have one partition.
+/// - What runs apart from the operators of this crate withholds the values it failed on, as they do.
 #[derive(Debug, Default)]
 pub struct PlanForCluster;
 
@@ -34,7 +36,7 @@ impl PhysicalOptimizerRule for PlanForCluster {
             }
             Ok(Transformed::no(plan))
         };
-        plan.transform_up(fit).data()
+        withhold_errors_of_inputs(plan.transform_up(fit).data()?)
     }
 
     fn name(&self) -> &str {

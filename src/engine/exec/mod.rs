@@ -11,6 +11,7 @@ mod requirement;
 mod room;
 mod runs;
 mod spill;
+mod withheld;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use datafusion::physical_plan::{
 
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use cluster::PlanForCluster;
+pub use withheld::WithheldErrorsExec;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;

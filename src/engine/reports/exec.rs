@@ -28,6 +28,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use super::{Report, constraints, privacy, sensitivity, utility};
+use crate::engine::without_values;
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -136,7 +137,7 @@ impl ExecutionPlan for ReportExec {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let (report, inputs) = (Arc::clone(&self.report), self.inputs.clone());
         let batch = async move {
-            let measures = measure(&report, &inputs, &context).await?;
+            let measures = measure(&report, &inputs, &context).await.map_err(without_values)?;
             Ok(to_batch(&report, &measures)?.record_output(&baseline))
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(batch))))
