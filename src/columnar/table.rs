@@ -36,8 +36,8 @@ pub struct CodedTable {
 pub struct Coding {
     domains: Arc<[Domain]>,
     modelled_values: Vec<ModelledValues>,
-    /// Per column (quasi-identifiers, then modelled), per reader.
-    remaps: Vec<Vec<Remap>>,
+    /// Quasi-identifiers, then modelled columns.
+    remaps: Remaps,
 }
 
 impl Coding {
@@ -69,7 +69,7 @@ impl Coding {
         }
         let Some((known, parts)) = readers.split_last() else { return Ok(Vec::new()) };
         let part = |(part, remaps): (&Reader, Vec<Remap>)| {
-            let mut remaps: Vec<Vec<Remap>> = remaps.into_iter().map(|remap| vec![remap]).collect();
+            let mut remaps: Remaps = remaps.into_iter().map(|remap| vec![remap]).collect();
             let modelled_values = modelled_values(layout, &[part, known], &mut remaps, cancel)?;
             Ok(Self { domains: Arc::clone(&domains), modelled_values, remaps })
         };
@@ -97,13 +97,16 @@ impl Coding {
     }
 }
 
-/// The values of every quasi-identifier; per quasi-identifier, per reader, the translation to their codes.
+/// Per column, per reader, the translation to final codes.
+type Remaps = Vec<Vec<Remap>>;
+
+/// The values of every quasi-identifier, and the translations to their codes.
 fn domains(
     layout: &Layout,
     readers: &[Reader],
     hierarchies: &[Option<ResolvedHierarchy>],
     cancel: &Cancel,
-) -> Result<(Arc<[Domain]>, Vec<Vec<Remap>>)> {
+) -> Result<(Arc<[Domain]>, Remaps)> {
     let described: Vec<(Domain, Vec<Remap>)> = (layout.quasi_identifiers.par_iter())
         .zip(hierarchies)
         .enumerate()
@@ -115,7 +118,7 @@ fn domains(
             Domain::new(described, &interners, hierarchy.as_ref())
         })
         .collect::<Result<_>>()?;
-    let (domains, remaps): (Vec<Domain>, Vec<Vec<Remap>>) = described.into_iter().unzip();
+    let (domains, remaps): (Vec<Domain>, Remaps) = described.into_iter().unzip();
     Ok((domains.into(), remaps))
 }
 
@@ -123,7 +126,7 @@ fn domains(
 fn modelled_values(
     layout: &Layout,
     readers: &[&Reader],
-    remaps: &mut Vec<Vec<Remap>>,
+    remaps: &mut Remaps,
     cancel: &Cancel,
 ) -> Result<Vec<ModelledValues>> {
     let mut modelled_values = Vec::new();
@@ -158,7 +161,7 @@ pub(crate) struct TableFiles {
 #[derive(Debug)]
 pub struct TableBuilder {
     table: CodedTable,
-    remaps: Vec<Vec<Remap>>,
+    remaps: Remaps,
     filled: usize,
 }
 
