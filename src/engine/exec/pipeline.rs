@@ -27,7 +27,7 @@ use crate::columnar::{
 use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::logical::Binding;
 use crate::engine::spec::{Publish, Spec};
-use crate::engine::{execution_error, without_values};
+use crate::engine::{execution_error, looked_at, without_values};
 use crate::model::{Cancel, Classes};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -154,8 +154,9 @@ pub(super) fn guarded(
     batches: impl Stream<Item = Result<RecordBatch>>,
     guard: Arc<CancelOnDrop>,
 ) -> impl Stream<Item = Result<RecordBatch>> {
-    batches.inspect(move |_| {
+    batches.map(move |batch| {
         let _alive = &guard;
+        batch.map_err(looked_at)
     })
 }
 

@@ -28,7 +28,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use super::{Report, constraints, privacy, sensitivity, utility};
-use crate::engine::without_values;
+use crate::engine::{looked_at, without_values_of_kernels};
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -137,7 +137,8 @@ impl ExecutionPlan for ReportExec {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let (report, inputs) = (Arc::clone(&self.report), self.inputs.clone());
         let batch = async move {
-            let measures = measure(&report, &inputs, &context).await.map_err(without_values)?;
+            let measures = measure(&report, &inputs, &context).await;
+            let measures = measures.map_err(|error| looked_at(without_values_of_kernels(error)))?;
             Ok(to_batch(&report, &measures)?.record_output(&baseline))
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(batch))))

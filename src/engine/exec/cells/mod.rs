@@ -60,14 +60,14 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::pipeline::Resolved;
 use crate::columnar::{Layout, Page, Survey, page_schema, pages_of_batch};
 use crate::engine::logical::Binding;
 use crate::engine::spec::Spec;
-use crate::engine::{execution_error, without_values};
+use crate::engine::{execution_error, looked_at, without_values};
 
 /// The cell of a row.
 pub(super) const CELL: &str = "__anonymize_cell";
@@ -367,7 +367,7 @@ fn as_stream(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
 ) -> SendableRecordBatchStream {
-    Box::pin(RecordBatchStreamAdapter::new(schema, batches))
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(looked_at)))
 }
 
 impl fmt::Debug for CellExec {
