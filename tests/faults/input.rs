@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::arrow::array::{Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
-use datafusion::common::exec_datafusion_err;
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -63,7 +63,7 @@ impl PartitionStream for Partition {
         let batches = stream::iter(0..self.batches).map(batch);
         let stream = match self.end {
             End::Error => {
-                let error = Err(exec_datafusion_err!("the disk is gone"));
+                let error = Err(DataFusionError::from(std::io::Error::other("the disk is gone")));
                 batches.chain(stream::iter([error])).boxed()
             }
             End::Never => batches.chain(stream::pending()).boxed(),
@@ -109,7 +109,7 @@ async fn an_error_of_the_input_comes_out_and_nothing_else() {
         let (context, alive) = broken(&pool, partitions);
         let mut stream = context.sql(RELEASE).await.unwrap().execute_stream().await.unwrap();
         let first = stream.next().await.unwrap();
-        assert_eq!(first.unwrap_err().strip_backtrace(), "Execution error: the disk is gone");
+        assert_eq!(first.unwrap_err().strip_backtrace(), "IO error: the disk is gone");
         assert!(stream.next().await.is_none());
         drop(stream);
         eventually("the end of the input", || alive.load(Ordering::SeqCst) == 0).await;
