@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -21,6 +21,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType};
+use datafusion::object_store::local::LocalFileSystem;
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{ObjectStore, ObjectStoreExt};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -29,6 +30,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_anonymize::engine::holds_release;
 use futures::{TryStreamExt, stream};
+use tokio::runtime::Handle;
 
 /// The planner of a client: what the cluster runs, and what the client writes itself.
 #[derive(Debug)]
@@ -65,11 +67,11 @@ async fn written_here(
     made: Arc<dyn ExecutionPlan>,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let staged = staged_name(&copy.output_url)?;
+    let hidden = Hidden::beside(&copy.output_url)?;
     let rows = provider_as_source(Arc::new(Made(made)));
     let copy_here = CopyTo {
         input: Arc::new(LogicalPlanBuilder::scan("release", rows, None)?.build()?),
-        output_url: staged.clone(),
+        output_url: hidden.output.clone(),
         ..copy.clone()
     };
     let planner = DefaultPhysicalPlanner::default();
@@ -77,25 +79,42 @@ async fn written_here(
     let publish = Publish {
         schema: write.schema(),
         write,
-        staged: ListingTableUrl::parse(&staged)?,
+        staged: ListingTableUrl::parse(&hidden.output)?,
         target: ListingTableUrl::parse(&copy.output_url)?,
+        hidden: hidden.directory,
     };
     let schema = Arc::clone(&publish.schema);
     let exec = StreamingTableExec::try_new(schema, vec![Arc::new(publish)], None, [], false, None)?;
     Ok(Arc::new(exec))
 }
 
-/// The same last name in a hidden directory beside it: whether a file or a directory is written depends on the
-/// name.
-fn staged_name(target: &str) -> Result<String> {
-    let slash = if target.ends_with('/') { "/" } else { "" };
-    let name = target.trim_end_matches('/');
-    let (parent, name) = name.rsplit_once('/').unwrap_or((".", name));
-    if parent.ends_with(":/") || name.is_empty() {
-        return plan_err!("COPY TO '{target}': name a file or a directory below it");
+/// Where a release waits until it is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hidden {
+    /// The name of the directory, which nobody else uses.
+    directory: String,
+    /// The target's last name in that directory, beside the target: whether a file or a directory is written
+    /// depends on the name.
+    output: String,
+}
+
+impl Hidden {
+    fn beside(target: &str) -> Result<Self> {
+        let slash = if target.ends_with('/') { "/" } else { "" };
+        let name = target.trim_end_matches('/');
+        let (parent, name) = name.rsplit_once('/').unwrap_or((".", name));
+        if parent.ends_with(":/") || matches!(name, "" | "." | "..") {
+            return plan_err!("COPY TO '{target}': name a file or a directory below it");
+        }
+        // DataFusion reads them as patterns, and would write and look for files in different places.
+        if target.contains(['*', '?', '[']) {
+            return plan_err!("COPY TO '{target}': a release cannot have *, ? or [ in its name");
+        }
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+        let directory = format!(".anonymize-{:x}-{time:x}", std::process::id());
+        let output = format!("{parent}/{directory}/{name}{slash}");
+        Ok(Self { directory, output })
     }
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-    Ok(format!("{parent}/.anonymize-{:x}-{time:x}/{name}{slash}", std::process::id()))
 }
 
 /// A plan as a table, to be read once.
@@ -135,6 +154,8 @@ struct Publish {
     write: Arc<dyn ExecutionPlan>,
     staged: ListingTableUrl,
     target: ListingTableUrl,
+    /// The name of the directory above what is staged.
+    hidden: String,
 }
 
 impl fmt::Debug for Publish {
@@ -151,13 +172,25 @@ impl PartitionStream for Publish {
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let write = Arc::clone(&self.write);
         let (staged, target) = (self.staged.clone(), self.target.clone());
+        let hidden = self.hidden.clone();
         let batches = async move {
             let store = context.runtime_env().object_store(staged.object_store())?;
-            let staging = Staging { store, staged, target };
-            let outcome = staging.publish(write, context).await;
-            // Also after a failure: what was written is no release.
-            staging.remove().await;
-            Ok::<_, DataFusionError>(stream::iter(outcome?.into_iter().map(Ok)))
+            let mut staging = Staging { store, staged, target, hidden, is_over: false };
+            let written = collect(write, context).await;
+            // From here on nobody can stop it half-way: a file more or less is no release.
+            let publish = async move {
+                let outcome = match written {
+                    Ok(counts) => staging.publish().await.map(|()| counts),
+                    Err(error) => Err(error),
+                };
+                staging.remove().await;
+                outcome
+            };
+            let handle = Handle::current();
+            let outcome = tokio::task::spawn_blocking(move || handle.block_on(publish)).await;
+            let counts =
+                outcome.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+            Ok::<_, DataFusionError>(stream::iter(counts?.into_iter().map(Ok)))
         };
         let batches = stream::once(batches).try_flatten();
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
@@ -169,28 +202,39 @@ struct Staging {
     store: Arc<dyn ObjectStore>,
     staged: ListingTableUrl,
     target: ListingTableUrl,
+    hidden: String,
+    is_over: bool,
 }
 
 impl Staging {
-    async fn publish(
-        &self,
-        write: Arc<dyn ExecutionPlan>,
-        context: Arc<TaskContext>,
-    ) -> Result<Vec<RecordBatch>> {
-        let counts = collect(write, context).await?;
+    /// Moves all files to their places, or none.
+    async fn publish(&self) -> Result<()> {
         let mut moved = Vec::new();
         for from in self.files().await? {
             let Some(below) = from.prefix_match(self.staged.prefix()) else { continue };
             let to = below.fold(self.target.prefix().clone(), |path, part| path.join(part));
-            if let Err(error) = self.store.rename(&from, &to).await {
+            if let Err(error) = self.rename(&from, &to).await {
                 for published in &moved {
                     let _ = self.store.delete(published).await;
                 }
-                return Err(error.into());
+                return Err(error);
             }
             moved.push(to);
         }
-        Ok(counts)
+        Ok(())
+    }
+
+    /// On this machine at once: a runtime that is shutting down runs no more tasks of the object store.
+    async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        if self.staged.scheme() != "file" {
+            return Ok(self.store.rename(from, to).await?);
+        }
+        let files = LocalFileSystem::new();
+        let (from, to) = (files.path_to_filesystem(from)?, files.path_to_filesystem(to)?);
+        if let Some(parent) = to.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        Ok(std::fs::rename(from, to)?)
     }
 
     async fn files(&self) -> Result<Vec<Path>> {
@@ -205,25 +249,39 @@ impl Staging {
     }
 
     /// Removes what is left, as far as that is possible: hidden files are no release.
-    async fn remove(&self) {
-        for file in self.files().await.unwrap_or_default() {
-            let _ = self.store.delete(&file).await;
+    async fn remove(&mut self) {
+        if self.staged.scheme() != "file" {
+            for file in self.files().await.unwrap_or_default() {
+                let _ = self.store.delete(&file).await;
+            }
         }
         self.remove_directory();
+        self.is_over = true;
     }
 
-    /// Object stores have no directories.
+    /// Removes the hidden directory, and nothing that is not called by its name. Object stores have none.
     fn remove_directory(&self) {
-        let path = self.staged.get_url().to_file_path();
-        if let Some(hidden) = path.ok().as_ref().and_then(|path| path.parent()) {
+        let Ok(path) = self.staged.get_url().to_file_path() else { return };
+        let is_hidden = |path: &&std::path::Path| {
+            path.file_name().is_some_and(|name| name == self.hidden.as_str())
+        };
+        if let Some(hidden) = path.ancestors().find(is_hidden) {
             let _ = std::fs::remove_dir_all(hidden);
         }
     }
 }
 
-/// A query that is given up leaves nothing either, where that can be done at once.
+/// A query that is given up while it writes leaves nothing either, where that can be done at once.
 impl Drop for Staging {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Writers that have been told to stop may still be at it.
+        for _ in 0..5 {
+            self.remove_directory();
+            std::thread::sleep(Duration::from_millis(20));
+        }
         self.remove_directory();
     }
 }
@@ -241,12 +299,44 @@ mod tests {
             ("release.csv", ".", "release.csv"),
             ("/release", "", "release"),
         ] {
-            let staged = staged_name(target)?;
-            assert!(staged.starts_with(&format!("{parent}/.anonymize-")), "{staged}");
-            assert!(staged.ends_with(&format!("/{last}")), "{staged}");
+            let hidden = Hidden::beside(target)?;
+            assert_eq!(hidden.output, format!("{parent}/{}/{last}", hidden.directory));
         }
-        assert!(staged_name("s3://bucket/").is_err());
-        assert!(staged_name("/").is_err());
+        let refused = [
+            "s3://bucket/",
+            "/",
+            ".",
+            "./",
+            "..",
+            "a/.",
+            "/a/../",
+            "a*.csv",
+            "a[1]/b.csv",
+            "a?/",
+            "",
+        ];
+        for target in refused {
+            assert!(Hidden::beside(target).is_err(), "{target}");
+        }
+        Ok(())
+    }
+
+    /// Whatever a path turns out to be, only a directory of the hidden name is ever removed.
+    #[tokio::test]
+    async fn nothing_else_is_removed() -> Result<()> {
+        let directory = tempfile::tempdir()?;
+        let kept = directory.path().join("kept/below");
+        std::fs::create_dir_all(&kept)?;
+        let staged = ListingTableUrl::parse(format!("{}/x*.csv", kept.display()))?;
+        let staging = Staging {
+            store: Arc::new(datafusion::object_store::memory::InMemory::new()),
+            target: staged.clone(),
+            staged,
+            hidden: ".anonymize-1".to_owned(),
+            is_over: false,
+        };
+        drop(staging);
+        assert!(kept.exists());
         Ok(())
     }
 
@@ -309,6 +399,7 @@ mod tests {
             "release/' STORED AS PARQUET",
             "release.csv'",
             "release/' STORED AS CSV PARTITIONED BY (b)",
+            "release 1#%20.csv'",
         ];
         for target in targets {
             let directory = tempfile::tempdir()?;

@@ -13,6 +13,7 @@
 //! | `REFRESH MATERIALIZED VIEW` | for users who may |
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -20,8 +21,11 @@ use datafusion::error::Result as EngineResult;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SQLOptions;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Reset, Set, Statement, Value,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Reset, SelectItem, Set,
+    SetExpr, Statement, Value, VisitMut, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser as SqlParser;
 use datafusion_postgres::pgwire::error::PgWireResult;
 
 use crate::growth::refused;
@@ -220,8 +224,75 @@ fn judge_encoding_name(name: &str) -> PgWireResult<Verdict> {
     }
 }
 
-/// `REFRESH MATERIALIZED VIEW v` in words that the parser knows.
+/// A statement in words that the parser knows: `REFRESH MATERIALIZED VIEW v` as a call, and subqueries in the list of
+/// results in parentheses of their own.
+///
+/// The parser is made for queries about catalogs, and replaces such subqueries by NULL where it thinks that the engine
+/// cannot answer them, or takes their first row. It does so only where nothing is around them.
 pub fn in_known_words(sql: &str) -> Cow<'_, str> {
+    let refresh = refresh_as_call(sql);
+    let has_subquery = || sql.to_ascii_lowercase().matches("select").nth(1).is_some();
+    if matches!(refresh, Cow::Owned(_)) || !has_subquery() || names_catalog(sql) {
+        return refresh;
+    }
+    // What does not parse is for the parser to explain.
+    let Ok(mut statements) = SqlParser::parse_sql(&PostgreSqlDialect {}, sql) else {
+        return refresh;
+    };
+    let mut protect = ProtectSubqueries { found: false };
+    let _ = statements.visit(&mut protect);
+    if !protect.found {
+        return refresh;
+    }
+    Cow::Owned(statements.iter().map(Statement::to_string).collect::<Vec<_>>().join("; "))
+}
+
+fn names_catalog(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    ["pg_", "information_schema", "::reg"].iter().any(|name| sql.contains(name))
+}
+
+/// Puts parentheses around subqueries that are results.
+struct ProtectSubqueries {
+    found: bool,
+}
+
+impl ProtectSubqueries {
+    fn protect(&mut self, query: &mut SetExpr) {
+        match query {
+            SetExpr::Select(select) => {
+                for item in &mut select.projection {
+                    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } =
+                        item
+                        && matches!(expr, Expr::Subquery(_))
+                    {
+                        let subquery = std::mem::replace(expr, Expr::value(Value::Null));
+                        *expr = Expr::Nested(Box::new(subquery));
+                        self.found = true;
+                    }
+                }
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.protect(left);
+                self.protect(right);
+            }
+            // The visitor comes to queries inside by itself.
+            _ => {}
+        }
+    }
+}
+
+impl VisitorMut for ProtectSubqueries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.protect(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+/// `REFRESH MATERIALIZED VIEW v` as a call.
+fn refresh_as_call(sql: &str) -> Cow<'_, str> {
     let statement = sql.trim().trim_end_matches(';').trim_end();
     let mut words = statement.split_whitespace();
     let expected = ["refresh", "materialized", "view"];
@@ -233,8 +304,11 @@ pub fn in_known_words(sql: &str) -> Cow<'_, str> {
     }
     match (words.next(), words.next()) {
         (Some(view), None) => {
-            let view = view.strip_prefix("public.").unwrap_or(view).replace('\'', "");
-            Cow::Owned(format!("CALL {REFRESH}('{}')", view.trim_matches('"')))
+            let view = view.replace('\'', "");
+            let own =
+                ["public.", "\"public\"."].iter().find_map(|schema| view.strip_prefix(schema));
+            let view = own.unwrap_or(&view).trim_matches('"');
+            Cow::Owned(format!("CALL {REFRESH}('{view}')"))
         }
         _ => Cow::Borrowed(sql),
     }
@@ -368,6 +442,40 @@ mod tests {
             ["REFRESH MATERIALIZED VIEW patients;", "refresh  materialized view public.patients"]
         {
             assert_eq!(verdict(sql).unwrap(), Verdict::Refresh("patients".to_owned()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn subqueries_that_are_results_stay_what_they_are() {
+        let parsed = |sql: &str| {
+            let statements =
+                PostgresCompatibilityParser::new().parse(&in_known_words(sql)).unwrap();
+            statements[0].to_string()
+        };
+        for sql in [
+            "SELECT (SELECT max(v.age) FROM v) AS m",
+            "SELECT age, (SELECT count(*) FROM v AS b WHERE b.age = p.age) FROM v AS p",
+            "WITH c AS (SELECT 1 AS n) SELECT (SELECT c.n FROM c) AS total",
+            "SELECT 1 UNION ALL SELECT (SELECT v.age FROM v)",
+            "SELECT x FROM (SELECT (SELECT v.age FROM v WHERE v.age = $1) AS x) AS t",
+        ] {
+            let parsed = parsed(sql);
+            assert!(!parsed.contains("NULL") && !parsed.contains("LIMIT"), "{parsed}");
+            assert!(parsed.contains("((SELECT"), "{parsed}");
+        }
+        // Questions about catalogs are answered as before, and other statements are not touched.
+        assert_eq!(
+            in_known_words("SELECT (SELECT oid FROM pg_class)"),
+            "SELECT (SELECT oid FROM pg_class)"
+        );
+        assert_eq!(in_known_words("SELECT  age FROM v"), "SELECT  age FROM v");
+    }
+
+    #[test]
+    fn views_are_refreshed_by_any_of_their_names() {
+        for name in ["v", "public.v", "\"v\"", "\"public\".\"v\""] {
+            let call = in_known_words(&format!("REFRESH MATERIALIZED VIEW {name};")).into_owned();
+            assert!(call.ends_with("('v')"), "{call}");
         }
     }
 }

@@ -181,7 +181,8 @@ impl GlobalCodes {
 pub(crate) fn changed_input() -> Error {
     Error::invalid(
         "the input gave other rows when it was read again, and cells are only known for those of the first \
-         time: write it to a table first (CREATE TABLE … AS), or SET anonymize.cells = 0",
+         time: write it to a table first (CREATE TABLE … AS), or SET anonymize.cells = 0; on a cluster, run \
+         the query again if an executor has died meanwhile",
     )
 }
 

@@ -32,6 +32,29 @@ fn values_missing_values_and_types_arrive() {
     assert_eq!(server.answer("SELECT current_user, current_database()"), "local|releases");
 }
 
+/// Dashboards ask for totals beside rows.
+#[test]
+fn subqueries_among_the_results_are_answered() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::new();
+    let total =
+        "SELECT (SELECT count(*) FROM patients_k10 WHERE patients_k10.age IS NOT NULL) AS n";
+    assert_eq!(server.answer(total), "400");
+    let common =
+        "WITH c AS (SELECT count(*) AS n FROM patients_k10) SELECT (SELECT c.n FROM c) AS total";
+    assert_eq!(server.answer(common), "400");
+    let correlated = "SELECT bool_and(n >= 1) FROM (SELECT (SELECT count(*) FROM patients_k10 b WHERE b.sex = p.sex) AS n
+        FROM patients_k10 p) t";
+    assert_eq!(server.answer(correlated), "t");
+    let many = server.psql(&["-c", "SELECT (SELECT age FROM patients_k10) AS many"]);
+    assert!(!many.stderr.is_empty() && many.stdout.is_empty(), "{}", many.stdout);
+    let long: Vec<String> = (0..5_000).map(|number| format!("'{number}'")).collect();
+    let long = format!("SELECT count(*) FROM patients_k10 WHERE sex IN ({})", long.join(","));
+    assert_eq!(server.answer(&long), "0");
+}
+
 #[test]
 fn nested_and_unusual_values_arrive_as_postgres_writes_them() {
     if !has_psql() {

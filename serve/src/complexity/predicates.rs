@@ -11,7 +11,7 @@ use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 use super::too_complex;
 use crate::wire;
 
-/// Columns, constants and operators of a condition, all columns written out.
+/// Columns and operators of a condition, all columns written out.
 const MOST_PARTS: u64 = 4_000;
 
 /// Refuses plans with conditions that become too large.
@@ -70,6 +70,8 @@ fn parts(expr: &Expr, schema: &DFSchema, given: &[u64], largest: &mut u64) -> Re
     let mut sum = 0u64;
     expr.apply(|part| {
         let own = match part {
+            // A list of values may be long; what could double are columns and operators.
+            Expr::Literal(..) | Expr::Placeholder(_) => 0,
             Expr::Column(column) => {
                 let at = schema.maybe_index_of_column(column);
                 at.and_then(|at| given.get(at)).copied().unwrap_or(1)
