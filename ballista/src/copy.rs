@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{not_impl_err, plan_err};
@@ -289,6 +288,8 @@ impl Drop for Staging {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use datafusion::arrow::array::RecordBatch;
+
     use super::*;
 
     #[test]
