@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions, UInt64Array,
 };
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
 use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -97,6 +98,11 @@ impl Gathering {
         let numbers = self.number(&classes.values()[first..])?;
         let rows = rows.min(self.wanted);
         let mut columns = batch.slice(first, rows).columns()[..published].to_vec();
+        for (column, field) in columns.iter_mut().zip(self.schema.fields()) {
+            if column.data_type() != field.data_type() {
+                *column = cast(column, field.data_type())?;
+            }
+        }
         for at in &self.class_ids {
             columns[*at] = Arc::new(UInt64Array::from(numbers[..rows].to_vec()));
         }

@@ -169,10 +169,16 @@ impl CellStep {
                 with(&input.schema(), [cell, key, header])
             }
             Self::Release { schema, .. } => {
+                // Sorted batches would carry the dictionaries of all batches that they were made from.
+                let unpacked = schema.fields().iter().map(|field| {
+                    let data_type = unpacked(field.data_type()).clone();
+                    field.as_ref().clone().with_data_type(data_type)
+                });
+                let schema = Schema::new(unpacked.collect::<Vec<Field>>());
                 let class = Field::new(CLASS, DataType::UInt64, true);
                 let place = Field::new(PLACE, DataType::UInt32, false);
                 let summary = Field::new(SUMMARY, DataType::LargeBinary, true);
-                with(schema, [class, place, summary])
+                with(&schema, [class, place, summary])
             }
             Self::Gather { schema, .. } => Arc::clone(schema),
         })
@@ -322,6 +328,22 @@ impl CellExec {
             is_remote: self.is_remote,
             shared: Arc::clone(&self.shared),
         }
+    }
+}
+
+/// What a column of this type is sorted as: dictionaries as their values, unless their keys are so small that
+/// the values of a batch might have no room when they are put back.
+fn unpacked(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(key, values)
+            if matches!(
+                key.as_ref(),
+                DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64
+            ) =>
+        {
+            values
+        }
+        other => other,
     }
 }
 

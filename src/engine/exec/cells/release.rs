@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, UInt32Array, UInt64Array,
     new_null_array,
 };
-use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::compute::{cast, take_record_batch};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::summary::Summary;
-use super::{CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch};
+use super::{CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch, unpacked};
 use crate::columnar::{
     Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
     pages_of_batch,
@@ -343,6 +343,12 @@ fn in_table(
 ) -> Result<RecordBatch> {
     let mut columns = batch.columns().to_vec();
     let Some(local) = columns.pop() else { return internal_err!("rows have no class") };
+    for column in &mut columns {
+        let data_type = unpacked(column.data_type());
+        if data_type != column.data_type() {
+            *column = cast(column, data_type)?;
+        }
+    }
     let local = local.as_primitive::<UInt64Type>();
     // A class has several rows in a row.
     let mut last = None;
