@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use super::domain::{Domain, plain_codes};
 use super::intern::{Interner, MISSING};
 use super::levels::{ListedLevels, ModelledValues};
-use super::pages::Page;
+use super::pages::{Page, pages_to_batch, to_bytes};
 use super::read::Layout;
 use super::row_hash::RowHasher;
 use super::sketch::with_missing;
@@ -61,8 +61,7 @@ impl Survey {
 
     pub(crate) fn to_pages(&self) -> Result<Vec<Page>> {
         let mut pages = value_pages(&self.values)?;
-        let numbers = UInt32Array::from(self.tree.to_numbers());
-        pages.push(Page::new(TREE, 0, vec![Arc::new(numbers)])?);
+        pages.push(tree_page(&self.tree)?);
         if let Some(ListedLevels(levels)) = &self.levels {
             let texts: StringArray = levels.iter().map(|(value, _)| value.as_deref()).collect();
             let levels = UInt32Array::from_iter_values(levels.iter().map(|(_, level)| *level));
@@ -74,8 +73,7 @@ impl Survey {
     /// The survey among pages; `sampled` quasi-identifiers are cut.
     pub(crate) fn of_pages(pages: &[Page], columns: usize, sampled: usize) -> Result<Self> {
         let values = values_of_pages(pages, columns)?;
-        let tree = page(pages, TREE)?.numbers::<UInt32Type>(0)?;
-        let tree = CutTree::of_numbers(tree, sampled).ok_or_else(foreign)?;
+        let tree = tree_of_pages(pages, sampled)?;
         let levels = pages.iter().find(|page| page.kind == LEVELS).map(|page| {
             let texts = page.array(0)?.as_string_opt::<i32>().ok_or_else(foreign)?;
             let levels = page.numbers::<UInt32Type>(1)?.iter().copied();
@@ -86,12 +84,21 @@ impl Survey {
     }
 }
 
-fn foreign() -> Error {
+pub(super) fn foreign() -> Error {
     Error::bug("notes about another table came along")
 }
 
-fn page(pages: &[Page], kind: u32) -> Result<&Page> {
+pub(super) fn page(pages: &[Page], kind: u32) -> Result<&Page> {
     pages.iter().find(|page| page.kind == kind).ok_or_else(foreign)
+}
+
+pub(super) fn tree_page(tree: &CutTree) -> Result<Page> {
+    Page::new(TREE, 0, vec![Arc::new(UInt32Array::from(tree.to_numbers()))])
+}
+
+pub(super) fn tree_of_pages(pages: &[Page], sampled: usize) -> Result<CutTree> {
+    let tree = page(pages, TREE)?.numbers::<UInt32Type>(0)?;
+    CutTree::of_numbers(tree, sampled).ok_or_else(foreign)
 }
 
 fn value_pages(values: &[ArrayRef]) -> Result<Vec<Page>> {
@@ -463,6 +470,11 @@ impl TableHeader {
         let totals = UInt64Array::from(vec![self.rows, self.cells]);
         pages.push(Page::new(TOTALS, 0, vec![Arc::new(totals)])?);
         Ok(pages)
+    }
+
+    /// All pages as one value.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        to_bytes(&pages_to_batch(&self.to_pages()?)?)
     }
 
     pub(crate) fn of_pages(pages: &[Page], columns: usize, modelled: usize) -> Result<Self> {

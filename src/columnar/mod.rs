@@ -9,6 +9,7 @@
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod automatic;
+mod cell_plan;
 mod cells;
 mod coded;
 mod domain;
@@ -31,6 +32,7 @@ mod table;
 mod values;
 
 pub use automatic::Automatic;
+pub(crate) use cell_plan::CellPlan;
 pub(crate) use cells::{
     GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
 };

@@ -1,45 +1,29 @@
 //! Third pass: the cell of every row.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayRef, LargeBinaryBuilder, RecordBatch, UInt32Array, new_null_array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::Time;
-use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::count::leaf_of;
-use super::{
-    CellColumns, CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch, read_pages,
-};
-use crate::columnar::{
-    GlobalCodes, Kind, Layout, LeafCounts, ModelledValues, Survey, TableHeader, by_partition,
-    pages_to_batch, to_bytes,
-};
-use crate::engine::exec::requirement::Asked;
+use super::step::{CellColumns, WHOLE_TABLE};
+use super::{CellExec, as_stream, next_batch, read_pages};
+use crate::columnar::{CellPlan, GlobalCodes, Layout};
 use crate::engine::execution_error;
-use crate::engine::spec::Spec;
-use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
 /// The cells of a table, and what each of them must know of it.
 #[derive(Debug)]
-pub(super) struct CellPlan {
-    survey: Survey,
-    cell_of_leaf: Vec<u32>,
-    /// What the rows of each cell are exchanged by.
-    keys: Vec<u32>,
-    /// Rows of each cell.
-    rows: Vec<u64>,
-    /// What every partition of cells must know of the table.
+pub(super) struct Arranged {
+    plan: CellPlan,
+    /// What every partition of cells must know of the table, as it travels.
     header: Vec<u8>,
     _memory: MemoryReservation,
 }
@@ -54,32 +38,31 @@ struct Sent {
 
 pub(super) fn run(
     exec: CellExec,
+    columns: &CellColumns,
     partition: usize,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let CellStep::Assign { columns, partitions } = exec.step.clone() else {
-        return internal_err!("a step of a release in cells is another one");
-    };
     let schema = exec.schema();
     let out = Arc::clone(&schema);
+    let layout = columns.layout(exec.children[1].schema());
     let batches = async move {
-        let plan = exec.shared.plan.get(plan(&exec, &columns, partitions, &context)).await?;
-        let layout = columns.layout(exec.children[1].schema());
-        let codes = GlobalCodes::new(&layout, &plan.survey.values).map_err(execution_error)?;
+        let cells = exec.shared.cells.get(arranged(&exec, &layout, &context)).await?;
+        let plan = &cells.plan;
+        let codes = GlobalCodes::new(&layout, &plan.header.values).map_err(execution_error)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
         let mut sent = Sent { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
         // A table without rows has cells nevertheless.
         let is_empty = plan.rows.iter().all(|rows| *rows == 0);
-        let first = is_empty.then(|| plan.headers(&mut sent, &out, |_| true));
+        let first = is_empty.then(|| cells.headers(&mut sent, &out, |_| true));
         let first = stream::iter(first.map(|headers| headers.map(|headers| vec![headers])));
-        let state = (input, codes, plan, sent);
-        let rows = stream::try_unfold(state, move |(mut input, mut codes, plan, mut sent)| {
+        let state = (input, codes, cells, sent);
+        let rows = stream::try_unfold(state, move |(mut input, mut codes, cells, mut sent)| {
             let out = Arc::clone(&out);
             async move {
                 let Some(batch) = next_batch(&mut input).await? else { return Ok(None) };
                 codes.read(&batch).map_err(execution_error)?;
-                let batches = plan.assign(&batch, &codes, &out, &mut sent)?;
-                Ok(Some((batches, (input, codes, plan, sent))))
+                let batches = cells.assign(&batch, &codes, &out, &mut sent)?;
+                Ok(Some((batches, (input, codes, cells, sent))))
             }
         });
         let each = |batches: Vec<RecordBatch>| stream::iter(batches.into_iter().map(Ok));
@@ -88,149 +71,24 @@ pub(super) fn run(
     Ok(as_stream(schema, stream::once(batches).try_flatten()))
 }
 
-/// Puts the counts of all partitions together and merges what cannot stand alone.
-async fn plan(
+/// The arrangement of the step before.
+async fn arranged(
     exec: &CellExec,
-    columns: &CellColumns,
-    partitions: usize,
+    layout: &Layout,
     context: &Arc<TaskContext>,
-) -> Result<CellPlan> {
+) -> Result<Arranged> {
     let pages = read_pages(&exec.children[0], context).await?;
-    let layout = columns.layout(exec.children[1].schema());
-    let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
     let memory = MemoryConsumer::new("AnonymizeExec[values]").register(context.memory_pool());
-    at_work(move || {
-        let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
-            .map_err(execution_error)?;
-        let units = usize::from(spec.privacy_unit.is_some());
-        let sizes = (2 * survey.tree.leaves() as usize, layout.modelled.len() - units);
-        let counts =
-            LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
-        let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
-        CellPlan::new(&spec, survey, (counts, cell_of_leaf), partitions, memory)
-    })
-    .await
+    let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
+    let plan = CellPlan::of_pages(&pages, (columns, exec.sampled()), modelled);
+    let plan = plan.map_err(execution_error)?;
+    let header = plan.header.to_bytes().map_err(execution_error)?;
+    // The values themselves, and as they travel.
+    memory.try_grow(2 * header.len())?;
+    Ok(Arranged { plan, header, _memory: memory })
 }
 
-/// Decides which leaves can be a cell.
-struct Stands<'a> {
-    spec: &'a Spec,
-    survey: &'a Survey,
-    counts: &'a LeafCounts,
-    columns: Vec<SensitiveColumn>,
-}
-
-impl<'a> Stands<'a> {
-    fn new(
-        spec: &'a Spec,
-        survey: &'a Survey,
-        counts: &'a LeafCounts,
-        layout: &Layout,
-    ) -> Result<Self> {
-        let column = |(at, of): (&usize, &crate::columnar::ModelledCounts)| {
-            let field = layout.schema.field(*at);
-            let kind = Kind::of(field.data_type(), field.name());
-            SensitiveColumn {
-                name: field.name().clone(),
-                codes: Vec::new().into(),
-                cardinality: of.codes() as u32,
-                ordered: kind.is_ok_and(Kind::has_ranges),
-            }
-        };
-        let columns = layout.modelled.iter().zip(&counts.modelled).map(column).collect();
-        Ok(Self { spec, survey, counts, columns })
-    }
-
-    /// The cell of every leaf.
-    fn cells(&self) -> Result<Vec<u32>> {
-        let populations: Vec<Option<Arc<[u64]>>> =
-            self.counts.modelled.iter().map(|of| Some(of.population().into())).collect();
-        let levels = self.survey.levels.as_ref();
-        let asked = Asked { spec: self.spec, levels, populations: &populations };
-        let values: Vec<&ModelledValues> =
-            self.counts.modelled.iter().map(|of| &of.values).collect();
-        let requirement = asked.of_values(&values)?;
-        let global = GlobalShares::new(&requirement, &self.columns);
-        let mut tally = Tally::new(&requirement, &self.columns, &global);
-        let k = u64::from(self.spec.k);
-        // From 2k² rows on, rounded partition makes no class of more than k + 1.
-        let least = k.saturating_mul(k).saturating_mul(2).max(1);
-        Ok(self.survey.tree.cells(&mut |leaves: Range<u32>| {
-            let leaves = leaves.start as usize..leaves.end as usize;
-            let rows: u64 = self.counts.rows[leaves.clone()].iter().sum();
-            if rows < least || !self.has_persons(leaves.clone()) {
-                return false;
-            }
-            tally.clear();
-            tally.add_counted(rows, &self.modelled(leaves));
-            tally.holds()
-        }))
-    }
-
-    fn has_persons(&self, leaves: Range<usize>) -> bool {
-        if self.spec.privacy_unit.is_none() {
-            return true;
-        }
-        let persons: BTreeSet<u64> =
-            self.counts.persons[leaves].iter().flatten().copied().collect();
-        persons.len() >= self.spec.k as usize
-    }
-
-    /// By modelled column, codes and rows of some leaves.
-    fn modelled(&self, leaves: Range<usize>) -> Vec<Vec<(u32, u64)>> {
-        let of_column = |of: &crate::columnar::ModelledCounts| {
-            let mut all: Vec<(u32, u64)> =
-                of.by_leaf[leaves.clone()].iter().flatten().copied().collect();
-            all.sort_unstable();
-            let sum = |codes: &[(u32, u64)]| {
-                (codes[0].0, codes.iter().map(|(_, rows)| rows).sum::<u64>())
-            };
-            all.chunk_by(|a, b| a.0 == b.0).map(sum).collect()
-        };
-        self.counts.modelled.iter().map(of_column).collect()
-    }
-}
-
-impl CellPlan {
-    fn new(
-        spec: &Spec,
-        survey: Survey,
-        (counts, cell_of_leaf): (LeafCounts, Vec<u32>),
-        partitions: usize,
-        memory: MemoryReservation,
-    ) -> Result<Self> {
-        let leaves = cell_of_leaf.len();
-        let cells = cell_of_leaf.iter().max().map_or(1, |last| *last as usize + 1);
-        let mut rows = vec![0u64; cells];
-        for (leaf, of_leaf) in counts.rows.iter().enumerate() {
-            rows[cell_of_leaf[leaf % leaves] as usize] += of_leaf;
-        }
-        if let Some(rows) = rows.iter().find(|rows| u32::try_from(**rows).is_err()) {
-            return exec_err!(
-                "a cell of {rows} rows is more than one operator takes (4294967295): SET anonymize.cells to a \
-                 larger number"
-            );
-        }
-        let population = |of: &crate::columnar::ModelledCounts| {
-            // Only t compares with the whole table.
-            let population = spec.models.t.map(|_| TableHeader::population(of));
-            population.transpose().map_err(execution_error)
-        };
-        let populations = counts.modelled.iter().map(population).collect::<Result<Vec<_>>>()?;
-        let header = TableHeader {
-            values: survey.values.clone(),
-            populations,
-            rows: rows.iter().sum(),
-            cells: cells as u64,
-        };
-        let pages = header.to_pages().and_then(|pages| to_bytes(&pages_to_batch(&pages)?));
-        let header = pages.map_err(execution_error)?;
-        // The values themselves, and as they travel.
-        memory.try_grow(2 * header.len())?;
-        let keys = keys(&rows, partitions)?;
-        Ok(Self { survey, cell_of_leaf, keys, rows, header, _memory: memory })
-    }
-
+impl Arranged {
     /// One row for every wanted cell that was not sent before, and one about the table for every partition that
     /// gets its first cell.
     fn headers(
@@ -241,7 +99,7 @@ impl CellPlan {
     ) -> Result<RecordBatch> {
         let (mut cells, mut keys) = (Vec::new(), Vec::new());
         let mut headers = LargeBinaryBuilder::new();
-        for (cell, (key, rows)) in self.keys.iter().zip(&self.rows).enumerate() {
+        for (cell, (key, rows)) in self.plan.keys.iter().zip(&self.plan.rows).enumerate() {
             if sent.cells[cell] || !wanted(cell as u32) {
                 continue;
             }
@@ -273,12 +131,12 @@ impl CellPlan {
         schema: &SchemaRef,
         sent: &mut Sent,
     ) -> Result<Vec<RecordBatch>> {
-        let cell = |row| self.cell_of_leaf[leaf_of(&self.survey.tree, codes, row) as usize];
+        let cell = |row| self.plan.cell_of_leaf[leaf_of(&self.plan.tree, codes, row) as usize];
         let cells = UInt32Array::from_iter_values((0..batch.num_rows()).map(cell));
-        let mut here = vec![false; self.keys.len()];
+        let mut here = vec![false; self.plan.keys.len()];
         cells.values().iter().for_each(|cell| here[*cell as usize] = true);
         let headers = self.headers(sent, schema, |cell| here[cell as usize])?;
-        let keys = cells.values().iter().map(|cell| self.keys[*cell as usize]);
+        let keys = cells.values().iter().map(|cell| self.plan.keys[*cell as usize]);
         let keys = UInt32Array::from_iter_values(keys);
         let mut columns = batch.columns().to_vec();
         columns.push(Arc::new(cells));
@@ -286,60 +144,5 @@ impl CellPlan {
         columns.push(new_null_array(&DataType::LargeBinary, batch.num_rows()));
         let rows = RecordBatch::try_new(Arc::clone(schema), columns)?;
         Ok([headers, rows].into_iter().filter(|batch| batch.num_rows() > 0).collect())
-    }
-}
-
-/// Keys that the exchange spreads evenly: the largest cell goes where there is least, and so on.
-fn keys(rows: &[u64], partitions: usize) -> Result<Vec<u32>> {
-    let of_partition = partition_keys(partitions)?;
-    let mut by_size: Vec<usize> = (0..rows.len()).collect();
-    by_size.sort_by_key(|cell| (std::cmp::Reverse(rows[*cell]), *cell));
-    let mut load = vec![0u64; partitions];
-    let mut keys = vec![0; rows.len()];
-    for cell in by_size {
-        let least = load.iter().enumerate().min_by_key(|(_, load)| **load).map_or(0, |(at, _)| at);
-        load[least] += rows[cell].max(1);
-        keys[cell] = of_partition[least];
-    }
-    Ok(keys)
-}
-
-/// A number for every partition that DataFusion's hash exchange sends there. Should another one hash
-/// otherwise, rows of a cell still stay together.
-fn partition_keys(partitions: usize) -> Result<Vec<u32>> {
-    let field = Field::new("key", DataType::UInt32, false);
-    let schema = Arc::new(Schema::new(vec![field]));
-    let candidates: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..64 * partitions as u32));
-    let batch = RecordBatch::try_new(schema, vec![candidates])?;
-    let mut keys = vec![0; partitions];
-    let column = Arc::new(Column::new("key", 0));
-    let mut partitioner =
-        BatchPartitioner::new_hash_partitioner(vec![column], partitions, Time::default())?;
-    partitioner.partition(batch, |partition, part| {
-        use datafusion::arrow::array::AsArray;
-        use datafusion::arrow::datatypes::UInt32Type;
-        let of_partition = part.column(0).as_primitive::<UInt32Type>();
-        if !of_partition.is_empty() {
-            keys[partition] = of_partition.value(0);
-        }
-        Ok(())
-    })?;
-    Ok(keys)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cells_are_spread_over_all_partitions() -> Result<()> {
-        let keys = keys(&[10, 10, 10, 10, 5, 5, 5, 5], 4)?;
-        let of_partition = partition_keys(4)?;
-        let load = |key: &u32| {
-            let cells = keys.iter().zip([10, 10, 10, 10, 5, 5, 5, 5]);
-            cells.filter(|(of_cell, _)| *of_cell == key).map(|(_, rows)| rows).sum::<u64>()
-        };
-        assert_eq!(of_partition.iter().map(load).collect::<Vec<u64>>(), [15, 15, 15, 15]);
-        Ok(())
     }
 }

@@ -8,25 +8,23 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
-use super::{CellColumns, CellExec, as_stream, at_work, next_batch, read_pages};
-use crate::columnar::{
-    GlobalCodes, LeafCounter, Sketch, Survey, by_partition, mark, pages_to_batch,
-};
+use super::step::CellColumns;
+use super::{CellExec, as_stream, next_batch, read_pages};
+use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_batch};
 use crate::engine::execution_error;
 use crate::engine::method::Method;
-use crate::hierarchy::Axis;
-use crate::method::cells::{CutTree, Sample};
+use crate::method::cells::CutTree;
 
 pub(super) fn run(
     exec: CellExec,
-    columns: CellColumns,
+    columns: &CellColumns,
     partition: usize,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
     let layout = Arc::new(columns.layout(exec.children[1].schema()));
     let batches = async move {
-        let survey = exec.shared.survey.get(survey(&exec, &columns, &context)).await?;
+        let survey = exec.shared.survey.get(survey(&exec, &layout, &context)).await?;
         let memory = MemoryConsumer::new("AnonymizeExec[counts]").register(context.memory_pool());
         let failed = execution_error;
         let leaves = survey.tree.leaves();
@@ -48,9 +46,11 @@ pub(super) fn run(
             memory.try_resize(counter.memory())?;
         }
         let mut pages = counter.finish().map_err(failed)?;
-        // What the next step needs to find the leaf of a row. Every partition says it: none knows whether it is
-        // the first.
-        pages.extend(survey.to_pages().map_err(failed)?);
+        // What the next step needs to know of the table. A cluster may number the partitions of every task anew:
+        // then some of them say it again.
+        if partition == 0 {
+            pages.extend(survey.to_pages().map_err(failed)?);
+        }
         mark(&mut pages).map_err(failed)?;
         pages_to_batch(&pages).map_err(failed)
     };
@@ -65,25 +65,9 @@ pub(super) fn leaf_of(tree: &CutTree, codes: &GlobalCodes, row: usize) -> u32 {
     tree.leaf(of_row)
 }
 
-/// Puts the sketches of all partitions together and cuts their sample.
-async fn survey(
-    exec: &CellExec,
-    columns: &CellColumns,
-    context: &Arc<TaskContext>,
-) -> Result<Survey> {
-    let resolved = exec.resolved(context).await?;
+/// The survey of the step before.
+async fn survey(exec: &CellExec, layout: &Layout, context: &Arc<TaskContext>) -> Result<Survey> {
     let pages = read_pages(&exec.children[0], context).await?;
-    // The sketches are about the columns of the input, wherever they stand in it.
-    let layout = columns.layout(exec.children[1].schema());
-    let (sampled, cells) = (exec.sampled(), exec.cells);
-    at_work(move || {
-        let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
-        let Sketch { domains, codes, weights } = sketch.map_err(execution_error)?;
-        let axes: Vec<Axis> =
-            domains.iter().take(sampled).map(|domain| domain.axis.clone()).collect();
-        let sample = Sample { axes: &axes, codes: &codes, weights: &weights };
-        let tree = CutTree::grow(&sample, cells);
-        Survey::new(&domains, tree, resolved.levels.clone()).map_err(execution_error)
-    })
-    .await
+    Survey::of_pages(&pages, layout.quasi_identifiers.len(), exec.sampled())
+        .map_err(execution_error)
 }

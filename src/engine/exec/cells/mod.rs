@@ -7,18 +7,20 @@
 //!   SortExec                  classes in the order of numbers without meaning: it must not tell their cells
 //!    CellReleaseExec          the method, cell by cell, in the codes of the whole table
 //!     RepartitionExec         all rows of a cell to one partition
-//!      CellAssignExec         the cell of every row; cells that cannot stand are merged
-//!       CoalescePartitionsExec
+//!      CellAssignExec         the cell of every row
+//!       CellArrangeExec       in one task: leaves become cells; those that cannot stand are merged
 //!        CellCountExec        rows, sensitive values and persons by leaf of the cut tree
-//!         CoalescePartitionsExec
+//!         CellSurveyExec      in one task: all values of the table, and the cut tree
 //!          CellSketchExec     all values of the quasi-identifiers, and a sample of their tuples
 //!           input
 //!         input
 //!       input
 //! ```
 //!
-//! Every step is one pass over the partitions of the input, wherever they are; between the steps go only
-//! values and counts, and once all rows, by cell. What a step tells the next depends on the values of the
+//! (CoalescePartitionsExec stands over each of the last four: on a cluster it is where a stage ends.)
+//!
+//! Sketch, count and assignment are one pass each over the partitions of the input, wherever they are. Between the
+//! steps go only values and counts, which one task puts together for all others, and once all rows, by cell. What a step tells the next depends on the values of the
 //! rows, so the release is the same for any partitioning of the input.
 //!
 //! **Fail closed.** A partition of `CellReleaseExec` lets no row go before all its cells are verified, and
@@ -27,30 +29,32 @@
 //! summaries first: all rows that were counted must be there, and the share of suppressed rows is that of
 //! the whole table.
 
+mod arrange;
 mod assign;
 mod count;
 mod gather;
+mod once;
 mod plan;
 mod release;
 mod sketch;
+mod step;
 mod summary;
+mod survey;
 
 pub use plan::PlanCells;
+pub use step::{CellColumns, CellStep};
 
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr,
-};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
@@ -61,137 +65,13 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
 use futures::{Stream, StreamExt, TryStreamExt};
-use tokio::sync::OnceCell;
 
+use self::once::Once;
+use self::step::{CELL_KEY, class_order};
 use super::pipeline::Resolved;
-use crate::columnar::{Layout, Page, Survey, page_schema, pages_of_batch};
-use crate::engine::logical::Binding;
+use crate::columnar::{Page, Survey, pages_of_batch};
 use crate::engine::spec::Spec;
 use crate::engine::{execution_error, looked_at, without_values};
-
-/// The cell of a row.
-pub(super) const CELL: &str = "__anonymize_cell";
-/// What rows are exchanged by: equal for rows of one cell.
-pub(super) const CELL_KEY: &str = "__anonymize_cell_key";
-/// What is known of the whole table or of a cell, in a row of its own.
-pub(super) const CELL_HEADER: &str = "__anonymize_cell_header";
-/// What stands for the cell in a header of the whole table. There are fewer cells.
-const WHOLE_TABLE: u32 = u32::MAX;
-/// The class of a published row, a number without meaning that no other class has; missing in summaries.
-pub(super) const CLASS: &str = "__anonymize_class";
-/// The place of a published row among those of its class.
-pub(super) const PLACE: &str = "__anonymize_place";
-/// What a partition has made.
-pub(super) const SUMMARY: &str = "__anonymize_summary";
-
-/// Positions of the columns that cells are made from, in the input of a step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
-pub struct CellColumns {
-    /// The quasi-identifiers, and behind them what is looked at as if it were one.
-    pub quasi_identifiers: Vec<usize>,
-    /// The columns that models look at; the privacy unit is the last.
-    pub modelled: Vec<usize>,
-}
-
-impl CellColumns {
-    fn layout(&self, schema: SchemaRef) -> Layout {
-        Layout {
-            schema,
-            quasi_identifiers: self.quasi_identifiers.clone(),
-            modelled: self.modelled.clone(),
-            keyed: Vec::new(),
-            kept: Vec::new(),
-            payload: Vec::new(),
-        }
-    }
-}
-
-/// What one operator of a release in cells does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
-pub enum CellStep {
-    /// Values of the quasi-identifiers and a sample, from the input.
-    Sketch(CellColumns),
-    /// Counts by leaf of the cut tree, from sketches, the input and hierarchy tables.
-    Count(CellColumns),
-    /// The cell of every row, from counts and the input.
-    Assign {
-        /// Where the columns are.
-        columns: CellColumns,
-        /// Partitions that rows are exchanged to.
-        partitions: usize,
-    },
-    /// Verified classes, from rows with their cells and hierarchy tables.
-    Release {
-        /// Roles of the input's columns.
-        binding: Binding,
-        /// The input as it was before rows had cells.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
-        input_schema: SchemaRef,
-        /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
-        schema: SchemaRef,
-        /// Columns of the full output that are wanted, all if `None`.
-        projection: Option<Vec<usize>>,
-        /// Columns of the output that may show in the order of a class's rows.
-        order_by: Vec<usize>,
-    },
-    /// The release, from verified classes.
-    Gather {
-        /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
-        schema: SchemaRef,
-        /// Which of these columns are numbers of classes.
-        class_ids: Vec<usize>,
-        /// Rows after which nobody reads on.
-        fetch: Option<usize>,
-    },
-}
-
-impl CellStep {
-    fn schema(&self, children: &[Arc<dyn ExecutionPlan>]) -> Result<SchemaRef> {
-        let with = |fields: &Schema, more: [Field; 3]| {
-            // Headers and summaries have nothing in the other columns.
-            let nullable = fields.fields().iter().map(|field| field.as_ref().clone());
-            let nullable = nullable.map(|field| field.with_nullable(true));
-            Arc::new(Schema::new(nullable.chain(more).collect::<Vec<Field>>()))
-        };
-        Ok(match self {
-            Self::Sketch(_) | Self::Count(_) => page_schema(),
-            Self::Assign { .. } => {
-                let Some(input) = children.get(1) else {
-                    return internal_err!("a step of a release in cells has no input");
-                };
-                let cell = Field::new(CELL, DataType::UInt32, false);
-                let key = Field::new(CELL_KEY, DataType::UInt32, false);
-                let header = Field::new(CELL_HEADER, DataType::LargeBinary, true);
-                with(&input.schema(), [cell, key, header])
-            }
-            Self::Release { schema, .. } => {
-                // Sorted batches would carry the dictionaries of all batches that they were made from.
-                let unpacked = schema.fields().iter().map(|field| {
-                    let data_type = unpacked(field.data_type()).clone();
-                    field.as_ref().clone().with_data_type(data_type)
-                });
-                let schema = Schema::new(unpacked.collect::<Vec<Field>>());
-                let class = Field::new(CLASS, DataType::UInt64, true);
-                let place = Field::new(PLACE, DataType::UInt32, false);
-                let summary = Field::new(SUMMARY, DataType::LargeBinary, true);
-                with(&schema, [class, place, summary])
-            }
-            Self::Gather { schema, .. } => Arc::clone(schema),
-        })
-    }
-
-    /// The child whose partitions are worked on.
-    fn main_child(&self) -> usize {
-        match self {
-            Self::Count(_) | Self::Assign { .. } => 1,
-            Self::Sketch(_) | Self::Release { .. } | Self::Gather { .. } => 0,
-        }
-    }
-}
 
 /// One operator of a release in cells; see the module.
 pub struct CellExec {
@@ -215,28 +95,8 @@ pub struct CellExec {
 #[derive(Debug, Default)]
 struct Shared {
     survey: Once<Survey>,
-    plan: Once<assign::CellPlan>,
+    cells: Once<assign::Arranged>,
     resolved: Once<Resolved>,
-}
-
-/// Something that is found out once, also if finding it out fails: an operator below cannot be asked again.
-#[derive(Debug)]
-struct Once<T>(OnceCell<std::result::Result<Arc<T>, Arc<DataFusionError>>>);
-
-impl<T> Default for Once<T> {
-    fn default() -> Self {
-        Self(OnceCell::new())
-    }
-}
-
-impl<T> Once<T> {
-    async fn get(&self, find: impl Future<Output = Result<T>>) -> Result<Arc<T>> {
-        let find = async { find.await.map(Arc::new).map_err(Arc::new) };
-        match self.0.get_or_init(|| find).await {
-            Ok(found) => Ok(Arc::clone(found)),
-            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
-        }
-    }
 }
 
 impl CellExec {
@@ -258,7 +118,7 @@ impl CellExec {
         };
         let equivalence = EquivalenceProperties::new(Arc::clone(&schema));
         let emission = match &step {
-            CellStep::Assign { .. } => EmissionType::Incremental,
+            CellStep::Assign(_) => EmissionType::Incremental,
             _ => EmissionType::Final,
         };
         let partitioning = Partitioning::UnknownPartitioning(partitions);
@@ -331,34 +191,6 @@ impl CellExec {
     }
 }
 
-/// What a column of this type is sorted as: dictionaries as their values, unless their keys are so small that
-/// the values of a batch might have no room when they are put back.
-fn unpacked(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(key, values)
-            if matches!(
-                key.as_ref(),
-                DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64
-            ) =>
-        {
-            values
-        }
-        other => other,
-    }
-}
-
-/// Summaries, then classes in an order that says nothing, each with its rows in order.
-fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
-    let by = |name| -> Result<PhysicalSortExpr> {
-        let column = Column::new_with_schema(name, schema)?;
-        Ok(PhysicalSortExpr::new(Arc::new(column), SortOptions::new(false, true)))
-    };
-    match LexOrdering::new([by(CLASS)?, by(PLACE)?]) {
-        Some(order) => Ok(order),
-        None => internal_err!("classes have no order"),
-    }
-}
-
 /// The notes of the step before, which come in one partition.
 async fn read_pages(
     notes: &Arc<dyn ExecutionPlan>,
@@ -411,10 +243,13 @@ impl DisplayAs for CellExec {
                 fetch.map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
             }
             CellStep::Release { .. } => write!(f, "method={}, cells={cells}", self.spec.method),
-            CellStep::Assign { partitions, .. } => {
+            CellStep::Arrange { partitions, .. } => {
                 write!(f, "cells={cells}, partitions={partitions}")
             }
-            CellStep::Sketch(_) | CellStep::Count(_) => write!(f, "cells={cells}"),
+            CellStep::Sketch(_)
+            | CellStep::Survey { .. }
+            | CellStep::Count(_)
+            | CellStep::Assign(_) => write!(f, "cells={cells}"),
         }
     }
 }
@@ -423,8 +258,10 @@ impl ExecutionPlan for CellExec {
     fn name(&self) -> &str {
         match &self.step {
             CellStep::Sketch(_) => "CellSketchExec",
+            CellStep::Survey { .. } => "CellSurveyExec",
             CellStep::Count(_) => "CellCountExec",
-            CellStep::Assign { .. } => "CellAssignExec",
+            CellStep::Arrange { .. } => "CellArrangeExec",
+            CellStep::Assign(_) => "CellAssignExec",
             CellStep::Release { .. } => "CellReleaseExec",
             CellStep::Gather { .. } => "CellGatherExec",
         }
@@ -448,7 +285,9 @@ impl ExecutionPlan for CellExec {
                     Err(_) => Distribution::SinglePartition,
                 }
             }
-            CellStep::Gather { .. } => Distribution::SinglePartition,
+            CellStep::Survey { .. } | CellStep::Arrange { .. } | CellStep::Gather { .. } => {
+                Distribution::SinglePartition
+            }
             _ if at == main => Distribution::UnspecifiedDistribution,
             _ => Distribution::SinglePartition,
         };
@@ -512,8 +351,16 @@ impl ExecutionPlan for CellExec {
         let exec = self.clone_for_task();
         match &self.step {
             CellStep::Sketch(columns) => sketch::run(exec, columns, partition, context),
-            CellStep::Count(columns) => count::run(exec, columns.clone(), partition, context),
-            CellStep::Assign { .. } => assign::run(exec, partition, context),
+            CellStep::Survey { columns, input_schema } => {
+                let layout = columns.layout(Arc::clone(input_schema));
+                survey::run(exec, layout, context)
+            }
+            CellStep::Count(columns) => count::run(exec, columns, partition, context),
+            CellStep::Arrange { columns, input_schema, partitions } => {
+                let layout = columns.layout(Arc::clone(input_schema));
+                arrange::run(exec, layout, *partitions, context)
+            }
+            CellStep::Assign(columns) => assign::run(exec, columns, partition, context),
             CellStep::Release { .. } => release::run(exec, partition, context),
             CellStep::Gather { .. } => gather::run(exec, partition, context),
         }
@@ -537,20 +384,5 @@ impl ExecutionPlan for CellExec {
             CellStep::Gather { fetch, .. } => *fetch,
             _ => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_could_not_be_found_out_is_not_asked_for_again() {
-        let once = Once::<u32>::default();
-        let failed = |found: Result<Arc<u32>>| {
-            found.is_err_and(|error| error.to_string().contains("refused"))
-        };
-        assert!(failed(once.get(async { internal_err!("refused") }).await));
-        assert!(failed(once.get(async { Ok(1) }).await));
     }
 }

@@ -16,7 +16,8 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
-use super::{CELL_KEY, CellColumns, CellExec, CellStep, class_order};
+use super::CellExec;
+use super::step::{CELL_KEY, CellColumns, CellStep, class_order};
 use crate::engine::config::AnonymizeConfig;
 use crate::engine::exec::{AnonymizeExec, pipeline};
 
@@ -71,16 +72,20 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let hierarchies = || release.hierarchies.iter().map(|of| reset_plan_states(Arc::clone(of)));
 
     let (input, columns) = narrow(release, &layout.quasi_identifiers, &[], config)?;
-    let sketch = new(CellStep::Sketch(columns), vec![input])?;
+    let input_schema = input.schema();
+    let sketch = new(CellStep::Sketch(columns.clone()), vec![input])?;
+    let mut children = vec![in_one(sketch)];
+    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
+    let survey = new(CellStep::Survey { columns, input_schema }, children)?;
 
     let (input, columns) = narrow(release, &layout.quasi_identifiers, &layout.modelled, config)?;
-    let mut children = vec![in_one(sketch), input];
-    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
-    let count = new(CellStep::Count(columns), children)?;
+    let input_schema = input.schema();
+    let count = new(CellStep::Count(columns.clone()), vec![in_one(survey), input])?;
+    let arrange = CellStep::Arrange { columns, input_schema, partitions };
+    let arrange = new(arrange, vec![in_one(count)])?;
 
     let input = reset_plan_states(Arc::clone(&release.input))?;
-    let assign = CellStep::Assign { columns: of_input, partitions };
-    let assign = new(assign, vec![in_one(count), input])?;
+    let assign = new(CellStep::Assign(of_input), vec![in_one(arrange), input])?;
 
     let key = Arc::new(Column::new_with_schema(CELL_KEY, &assign.schema())?);
     let exchange: Plan =

@@ -17,8 +17,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::step::{CLASS, CellStep, WHOLE_TABLE, unpacked};
 use super::summary::Summary;
-use super::{CellExec, CellStep, WHOLE_TABLE, as_stream, at_work, next_batch, unpacked};
+use super::{CellExec, as_stream, at_work, next_batch};
 use crate::columnar::{
     Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
     pages_of_batch,
@@ -91,7 +92,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
     form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
     // What rows are ordered by, whether or not it is published.
     form.columns.push(OutputColumn::ClassId);
-    let class = Field::new(super::CLASS, DataType::UInt64, false);
+    let class = Field::new(CLASS, DataType::UInt64, false);
     let fields = schema.fields().iter().map(|field| field.as_ref().clone());
     form.schema = Arc::new(Schema::new(fields.chain([class]).collect::<Vec<Field>>()));
     let layout = pipeline::layout(&exec.spec, binding, Arc::clone(input_schema), payload);

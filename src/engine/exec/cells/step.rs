@@ -1,0 +1,184 @@
+//! What the operators of a release in cells are, and the columns that rows carry between them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{Result, internal_err};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::columnar::{Layout, page_schema};
+use crate::engine::logical::Binding;
+
+/// The cell of a row.
+pub(super) const CELL: &str = "__anonymize_cell";
+/// What rows are exchanged by: equal for rows of one cell.
+pub(super) const CELL_KEY: &str = "__anonymize_cell_key";
+/// What is known of the whole table or of a cell, in a row of its own.
+pub(super) const CELL_HEADER: &str = "__anonymize_cell_header";
+/// What stands for the cell in a header of the whole table. There are fewer cells.
+pub(super) const WHOLE_TABLE: u32 = u32::MAX;
+/// The class of a published row, a number without meaning that no other class has; missing in summaries.
+pub(super) const CLASS: &str = "__anonymize_class";
+/// The place of a published row among those of its class.
+pub(super) const PLACE: &str = "__anonymize_place";
+/// What a partition has made.
+pub(super) const SUMMARY: &str = "__anonymize_summary";
+
+/// Positions of the columns that cells are made from, in the input of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub struct CellColumns {
+    /// The quasi-identifiers, and behind them what is looked at as if it were one.
+    pub quasi_identifiers: Vec<usize>,
+    /// The columns that models look at; the privacy unit is the last.
+    pub modelled: Vec<usize>,
+}
+
+impl CellColumns {
+    pub(super) fn layout(&self, schema: SchemaRef) -> Layout {
+        Layout {
+            schema,
+            quasi_identifiers: self.quasi_identifiers.clone(),
+            modelled: self.modelled.clone(),
+            keyed: Vec::new(),
+            kept: Vec::new(),
+            payload: Vec::new(),
+        }
+    }
+}
+
+/// What one operator of a release in cells does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub enum CellStep {
+    /// Values of the quasi-identifiers and a sample, from the input.
+    Sketch(CellColumns),
+    /// All values and the cut tree, from sketches and hierarchy tables.
+    Survey {
+        /// Where the columns are that the sketches are about.
+        columns: CellColumns,
+        /// The input of the sketches.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        input_schema: SchemaRef,
+    },
+    /// Counts by leaf of the cut tree, from the survey and the input.
+    Count(CellColumns),
+    /// Cells of one or more leaves, from counts.
+    Arrange {
+        /// Where the columns are that were counted.
+        columns: CellColumns,
+        /// The input of the counts.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        input_schema: SchemaRef,
+        /// Partitions that rows are exchanged to.
+        partitions: usize,
+    },
+    /// The cell of every row, from the arrangement and the input.
+    Assign(CellColumns),
+    /// Verified classes, from rows with their cells and hierarchy tables.
+    Release {
+        /// Roles of the input's columns.
+        binding: Binding,
+        /// The input as it was before rows had cells.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        input_schema: SchemaRef,
+        /// What is published.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        schema: SchemaRef,
+        /// Columns of the full output that are wanted, all if `None`.
+        projection: Option<Vec<usize>>,
+        /// Columns of the output that may show in the order of a class's rows.
+        order_by: Vec<usize>,
+    },
+    /// The release, from verified classes.
+    Gather {
+        /// What is published.
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        schema: SchemaRef,
+        /// Which of these columns are numbers of classes.
+        class_ids: Vec<usize>,
+        /// Rows after which nobody reads on.
+        fetch: Option<usize>,
+    },
+}
+
+impl CellStep {
+    pub(super) fn schema(&self, children: &[Arc<dyn ExecutionPlan>]) -> Result<SchemaRef> {
+        let with = |fields: &Schema, more: [Field; 3]| {
+            // Headers and summaries have nothing in the other columns.
+            let nullable = fields.fields().iter().map(|field| field.as_ref().clone());
+            let nullable = nullable.map(|field| field.with_nullable(true));
+            Arc::new(Schema::new(nullable.chain(more).collect::<Vec<Field>>()))
+        };
+        Ok(match self {
+            Self::Sketch(_) | Self::Survey { .. } | Self::Count(_) | Self::Arrange { .. } => {
+                page_schema()
+            }
+            Self::Assign(_) => {
+                let Some(input) = children.get(1) else {
+                    return internal_err!("a step of a release in cells has no input");
+                };
+                let cell = Field::new(CELL, DataType::UInt32, false);
+                let key = Field::new(CELL_KEY, DataType::UInt32, false);
+                let header = Field::new(CELL_HEADER, DataType::LargeBinary, true);
+                with(&input.schema(), [cell, key, header])
+            }
+            Self::Release { schema, .. } => {
+                // Sorted batches would carry the dictionaries of all batches that they were made from.
+                let unpacked = schema.fields().iter().map(|field| {
+                    let data_type = unpacked(field.data_type()).clone();
+                    field.as_ref().clone().with_data_type(data_type)
+                });
+                let schema = Schema::new(unpacked.collect::<Vec<Field>>());
+                let class = Field::new(CLASS, DataType::UInt64, true);
+                let place = Field::new(PLACE, DataType::UInt32, false);
+                let summary = Field::new(SUMMARY, DataType::LargeBinary, true);
+                with(&schema, [class, place, summary])
+            }
+            Self::Gather { schema, .. } => Arc::clone(schema),
+        })
+    }
+
+    /// The child whose partitions are worked on.
+    pub(super) fn main_child(&self) -> usize {
+        match self {
+            Self::Count(_) | Self::Assign(_) => 1,
+            Self::Sketch(_)
+            | Self::Survey { .. }
+            | Self::Arrange { .. }
+            | Self::Release { .. }
+            | Self::Gather { .. } => 0,
+        }
+    }
+}
+
+/// What a column of this type is sorted as: dictionaries as their values, unless their keys are so small that
+/// the values of a batch might have no room when they are put back.
+pub(super) fn unpacked(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(key, values)
+            if matches!(
+                key.as_ref(),
+                DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64
+            ) =>
+        {
+            values
+        }
+        other => other,
+    }
+}
+
+/// Summaries, then classes in an order that says nothing, each with its rows in order.
+pub(super) fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
+    let by = |name| -> Result<PhysicalSortExpr> {
+        let column = Column::new_with_schema(name, schema)?;
+        Ok(PhysicalSortExpr::new(Arc::new(column), SortOptions::new(false, true)))
+    };
+    match LexOrdering::new([by(CLASS)?, by(PLACE)?]) {
+        Some(order) => Ok(order),
+        None => internal_err!("classes have no order"),
+    }
+}

@@ -1,0 +1,41 @@
+//! Between the passes: all values of the table, and where it is cut.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use futures::stream;
+
+use super::{CellExec, as_stream, at_work, read_pages};
+use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
+use crate::engine::execution_error;
+use crate::hierarchy::Axis;
+use crate::method::cells::{CutTree, Sample};
+
+/// Puts the sketches of all partitions together and cuts their sample.
+pub(super) fn run(
+    exec: CellExec,
+    layout: Layout,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let schema = exec.schema();
+    let batches = async move {
+        let resolved = exec.resolved(&context).await?;
+        let pages = read_pages(&exec.children[0], &context).await?;
+        let (sampled, cells) = (exec.sampled(), exec.cells);
+        at_work(move || {
+            let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
+            let Sketch { domains, codes, weights } = sketch.map_err(execution_error)?;
+            let axes: Vec<Axis> =
+                domains.iter().take(sampled).map(|domain| domain.axis.clone()).collect();
+            let sample = Sample { axes: &axes, codes: &codes, weights: &weights };
+            let tree = CutTree::grow(&sample, cells);
+            let survey = Survey::new(&domains, tree, resolved.levels.clone());
+            let pages = survey.and_then(|survey| survey.to_pages());
+            pages.and_then(|pages| pages_to_batch(&pages)).map_err(execution_error)
+        })
+        .await
+    };
+    Ok(as_stream(schema, stream::once(batches)))
+}
