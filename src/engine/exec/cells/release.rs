@@ -17,7 +17,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::step::{CLASS, CellStep, WHOLE_TABLE, unpacked};
+use super::step::{CLASS, CellStep, WHOLE_TABLE, sorted_as};
 use super::summary::Summary;
 use super::{CellExec, as_stream, at_work, next_batch};
 use crate::columnar::{
@@ -345,9 +345,9 @@ fn in_table(
     let mut columns = batch.columns().to_vec();
     let Some(local) = columns.pop() else { return internal_err!("rows have no class") };
     for column in &mut columns {
-        let data_type = unpacked(column.data_type());
-        if data_type != column.data_type() {
-            *column = cast(column, data_type)?;
+        let data_type = sorted_as(column.data_type());
+        if data_type != *column.data_type() {
+            *column = cast(column, &data_type)?;
         }
     }
     let local = local.as_primitive::<UInt64Type>();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{SortOptions, can_cast_types};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::expressions::Column;
@@ -127,12 +127,10 @@ impl CellStep {
                 with(&input.schema(), [cell, key, header])
             }
             Self::Release { schema, .. } => {
-                // Sorted batches would carry the dictionaries of all batches that they were made from.
-                let unpacked = schema.fields().iter().map(|field| {
-                    let data_type = unpacked(field.data_type()).clone();
-                    field.as_ref().clone().with_data_type(data_type)
+                let sorted = schema.fields().iter().map(|field| {
+                    field.as_ref().clone().with_data_type(sorted_as(field.data_type()))
                 });
-                let schema = Schema::new(unpacked.collect::<Vec<Field>>());
+                let schema = Schema::new(sorted.collect::<Vec<Field>>());
                 let class = Field::new(CLASS, DataType::UInt64, true);
                 let place = Field::new(PLACE, DataType::UInt32, false);
                 let summary = Field::new(SUMMARY, DataType::LargeBinary, true);
@@ -155,19 +153,24 @@ impl CellStep {
     }
 }
 
-/// What a column of this type is sorted as: dictionaries as their values, unless their keys are so small that
+/// What a column of this type is sorted as: a sorted batch of dictionaries or views refers to the values of all
+/// batches that it was made from, and takes them along to wherever it is sent. Dictionaries of small keys stay:
 /// the values of a batch might have no room when they are put back.
-pub(super) fn unpacked(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(key, values)
-            if matches!(
-                key.as_ref(),
-                DataType::Int32 | DataType::UInt32 | DataType::Int64 | DataType::UInt64
-            ) =>
-        {
-            values
+pub(super) fn sorted_as(data_type: &DataType) -> DataType {
+    use DataType::{
+        BinaryView, Dictionary, Int32, Int64, LargeBinary, LargeUtf8, UInt32, UInt64, Utf8View,
+    };
+    let plain = match data_type {
+        Dictionary(key, values) if matches!(**key, Int32 | UInt32 | Int64 | UInt64) => {
+            sorted_as(values)
         }
-        other => other,
+        Utf8View => LargeUtf8,
+        BinaryView => LargeBinary,
+        other => other.clone(),
+    };
+    match can_cast_types(&plain, data_type) {
+        true => plain,
+        false => data_type.clone(),
     }
 }
 
@@ -180,5 +183,37 @@ pub(super) fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
     match LexOrdering::new([by(CLASS)?, by(PLACE)?]) {
         Some(order) => Ok(order),
         None => internal_err!("classes have no order"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Array, ArrayRef, StringArray};
+    use datafusion::arrow::compute::cast;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sorted_refers_to_no_other_rows_and_comes_back_as_it_was() -> Result<()> {
+        let dictionary =
+            |key: DataType, values: DataType| DataType::Dictionary(Box::new(key), Box::new(values));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("a")]));
+        for (data_type, sorted) in [
+            (DataType::Utf8, DataType::Utf8),
+            (DataType::Utf8View, DataType::LargeUtf8),
+            (DataType::BinaryView, DataType::LargeBinary),
+            (dictionary(DataType::Int32, DataType::Utf8), DataType::Utf8),
+            (dictionary(DataType::UInt64, DataType::Utf8View), DataType::LargeUtf8),
+            (
+                dictionary(DataType::Int8, DataType::Utf8),
+                dictionary(DataType::Int8, DataType::Utf8),
+            ),
+        ] {
+            assert_eq!(sorted_as(&data_type), sorted);
+            let before = cast(&texts, &data_type)?;
+            let after = cast(&cast(&before, &sorted)?, &data_type)?;
+            assert_eq!(before.to_data(), after.to_data(), "{data_type}");
+        }
+        Ok(())
     }
 }
