@@ -17,7 +17,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
 use super::CellExec;
-use super::step::{CELL_KEY, CellColumns, CellStep, class_order};
+use super::step::{CELL_KEY, CellColumns, CellStep, class_order, row_order};
 use crate::engine::config::AnonymizeConfig;
 use crate::engine::exec::{AnonymizeExec, pipeline};
 
@@ -101,9 +101,9 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     };
     let classes = new(step, children)?;
 
-    let order = class_order(&classes.schema())?;
-    let sorted: Plan =
-        Arc::new(SortExec::new(order.clone(), classes).with_preserve_partitioning(true));
+    let order = row_order(&classes.schema())?;
+    let sorted: Plan = Arc::new(SortExec::new(order, classes).with_preserve_partitioning(true));
+    let order = class_order(&sorted.schema())?;
     let merged: Plan = Arc::new(SortPreservingMergeExec::new(order, sorted));
     let step = CellStep::Gather {
         schema: release.schema(),

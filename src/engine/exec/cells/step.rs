@@ -174,13 +174,23 @@ pub(super) fn sorted_as(data_type: &DataType) -> DataType {
     }
 }
 
-/// Summaries, then classes in an order that says nothing, each with its rows in order.
+/// Summaries, then classes in an order that says nothing.
 pub(super) fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
-    let by = |name| -> Result<PhysicalSortExpr> {
+    order_by(&[CLASS], schema)
+}
+
+/// The same, and each class with its rows in order. All of them are in one partition: what is sorted so in every
+/// partition can be merged by class alone, which is a number.
+pub(super) fn row_order(schema: &SchemaRef) -> Result<LexOrdering> {
+    order_by(&[CLASS, PLACE], schema)
+}
+
+fn order_by(columns: &[&str], schema: &SchemaRef) -> Result<LexOrdering> {
+    let by = |name: &&str| -> Result<PhysicalSortExpr> {
         let column = Column::new_with_schema(name, schema)?;
         Ok(PhysicalSortExpr::new(Arc::new(column), SortOptions::new(false, true)))
     };
-    match LexOrdering::new([by(CLASS)?, by(PLACE)?]) {
+    match LexOrdering::new(columns.iter().map(by).collect::<Result<Vec<_>>>()?) {
         Some(order) => Ok(order),
         None => internal_err!("classes have no order"),
     }
