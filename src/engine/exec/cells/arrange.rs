@@ -14,7 +14,7 @@ use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::stream;
 
-use super::{CellExec, as_stream, at_work, read_pages};
+use super::{CellExec, Notes, as_stream, at_work};
 use crate::columnar::{
     CellPlan, Kind, Layout, LeafCounts, ModelledCounts, ModelledValues, Survey, TableHeader,
     by_partition, pages_to_batch,
@@ -33,9 +33,10 @@ pub(super) fn run(
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
     let batches = async move {
-        let pages = read_pages(&exec.children[0], &context).await?;
+        let notes = Notes::read(&exec.children[0], &context).await?;
         let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
         at_work(move || {
+            let Notes { pages, memory: _held } = notes;
             let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
                 .map_err(execution_error)?;
             let units = usize::from(spec.privacy_unit.is_some());

@@ -8,14 +8,14 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::count::leaf_of;
 use super::step::{CellColumns, WHOLE_TABLE};
-use super::{CellExec, as_stream, next_batch, read_pages};
+use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{CellPlan, GlobalCodes, Layout};
 use crate::engine::execution_error;
 
@@ -77,14 +77,12 @@ async fn arranged(
     layout: &Layout,
     context: &Arc<TaskContext>,
 ) -> Result<Arranged> {
-    let pages = read_pages(&exec.children[0], context).await?;
-    let memory = MemoryConsumer::new("AnonymizeExec[values]").register(context.memory_pool());
+    let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
     let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
     let plan = CellPlan::of_pages(&pages, (columns, exec.sampled()), modelled);
     let plan = plan.map_err(execution_error)?;
     let header = plan.header.to_bytes().map_err(execution_error)?;
-    // The values themselves, and as they travel.
-    memory.try_grow(2 * header.len())?;
+    memory.try_grow(header.len())?;
     Ok(Arranged { plan, header, _memory: memory })
 }
 

@@ -3,17 +3,24 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
 use super::step::CellColumns;
-use super::{CellExec, as_stream, next_batch, read_pages};
+use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_batch};
 use crate::engine::execution_error;
 use crate::engine::method::Method;
 use crate::method::cells::CutTree;
+
+/// What is known of the table when its rows are counted.
+#[derive(Debug)]
+pub(super) struct Surveyed {
+    survey: Survey,
+    _memory: MemoryReservation,
+}
 
 pub(super) fn run(
     exec: CellExec,
@@ -24,7 +31,8 @@ pub(super) fn run(
     let schema = exec.schema();
     let layout = Arc::new(columns.layout(exec.children[1].schema()));
     let batches = async move {
-        let survey = exec.shared.survey.get(survey(&exec, &layout, &context)).await?;
+        let surveyed = exec.shared.survey.get(Surveyed::read(&exec, &layout, &context)).await?;
+        let survey = &surveyed.survey;
         let memory = MemoryConsumer::new("AnonymizeExec[counts]").register(context.memory_pool());
         let failed = execution_error;
         let leaves = survey.tree.leaves();
@@ -65,9 +73,11 @@ pub(super) fn leaf_of(tree: &CutTree, codes: &GlobalCodes, row: usize) -> u32 {
     tree.leaf(of_row)
 }
 
-/// The survey of the step before.
-async fn survey(exec: &CellExec, layout: &Layout, context: &Arc<TaskContext>) -> Result<Survey> {
-    let pages = read_pages(&exec.children[0], context).await?;
-    Survey::of_pages(&pages, layout.quasi_identifiers.len(), exec.sampled())
-        .map_err(execution_error)
+impl Surveyed {
+    /// Reads it from the step before.
+    async fn read(exec: &CellExec, layout: &Layout, context: &Arc<TaskContext>) -> Result<Self> {
+        let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
+        let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), exec.sampled());
+        Ok(Self { survey: survey.map_err(execution_error)?, _memory: memory })
+    }
 }

@@ -52,6 +52,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -69,7 +70,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use self::once::Once;
 use self::step::{CELL_KEY, class_order};
 use super::pipeline::Resolved;
-use crate::columnar::{Page, Survey, pages_of_batch};
+use crate::columnar::{Page, pages_of_batch};
 use crate::engine::spec::Spec;
 use crate::engine::{execution_error, looked_at, without_values};
 
@@ -94,7 +95,7 @@ pub struct CellExec {
 /// What the partitions of one operator find out together. On a cluster every partition is alone.
 #[derive(Debug, Default)]
 struct Shared {
-    survey: Once<Survey>,
+    survey: Once<count::Surveyed>,
     cells: Once<assign::Arranged>,
     resolved: Once<Resolved>,
 }
@@ -191,17 +192,27 @@ impl CellExec {
     }
 }
 
-/// The notes of the step before, which come in one partition.
-async fn read_pages(
-    notes: &Arc<dyn ExecutionPlan>,
-    context: &Arc<TaskContext>,
-) -> Result<Vec<Page>> {
-    let mut batches = notes.execute(0, Arc::clone(context))?;
-    let mut pages = Vec::new();
-    while let Some(batch) = batches.next().await {
-        pages.extend(pages_of_batch(&batch?).map_err(execution_error)?);
+/// Notes of the step before, and the memory that they take.
+#[derive(Debug)]
+struct Notes {
+    pages: Vec<Page>,
+    memory: MemoryReservation,
+}
+
+impl Notes {
+    /// Reads them; they come in one partition.
+    async fn read(from: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Self> {
+        let memory = MemoryConsumer::new("AnonymizeExec[notes]").register(context.memory_pool());
+        let mut batches = from.execute(0, Arc::clone(context))?;
+        let mut pages = Vec::new();
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            // As they have travelled, and what is made of them.
+            memory.try_grow(2 * batch.get_array_memory_size())?;
+            pages.extend(pages_of_batch(&batch).map_err(execution_error)?);
+        }
+        Ok(Self { pages, memory })
     }
-    Ok(pages)
 }
 
 /// The next batch of the input; an error does not quote a value.

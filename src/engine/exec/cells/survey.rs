@@ -7,7 +7,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
-use super::{CellExec, as_stream, at_work, read_pages};
+use super::{CellExec, Notes, as_stream, at_work};
 use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
 use crate::engine::execution_error;
 use crate::hierarchy::Axis;
@@ -22,9 +22,10 @@ pub(super) fn run(
     let schema = exec.schema();
     let batches = async move {
         let resolved = exec.resolved(&context).await?;
-        let pages = read_pages(&exec.children[0], &context).await?;
+        let notes = Notes::read(&exec.children[0], &context).await?;
         let (sampled, cells) = (exec.sampled(), exec.cells);
         at_work(move || {
+            let Notes { pages, memory: _held } = notes;
             let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
             let Sketch { domains, codes, weights } = sketch.map_err(execution_error)?;
             let axes: Vec<Axis> =
