@@ -37,9 +37,11 @@ mod service;
 mod session;
 mod startup;
 mod tls;
+mod to_char;
 mod types;
 mod waiting;
 mod wire;
+mod words;
 mod workspace;
 
 use std::fs::{File, TryLockError};

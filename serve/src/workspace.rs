@@ -26,6 +26,7 @@ use crate::growth::Budget;
 use crate::growth::bounded::bound;
 use crate::query::QueryHook;
 use crate::release::{ReleaseTable, Releases};
+use crate::to_char::to_char;
 
 /// The name of the one database there is.
 pub const DATABASE: &str = "releases";
@@ -83,6 +84,9 @@ impl Workspace {
         for function in context.state().scalar_functions().values() {
             context.register_udf(bound(function, &Budget::default()).as_ref().clone());
         }
+        // After all others: the engine's function has this name too, and stays under its second one.
+        let to_char = bound(&Arc::new(to_char()), &Budget::default());
+        context.register_udf(to_char.as_ref().clone());
         let protocol = DfSessionService::new_with_hooks(
             Arc::new(context),
             vec![Arc::new(QueryHook), Arc::new(TransactionStatementHook), Arc::new(SetShowHook)],
