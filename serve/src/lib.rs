@@ -17,6 +17,7 @@
 //! The two sessions share no table, no store and no memory: a client's statement, whatever it says, runs
 //! where there is nothing raw to find.
 
+mod catalog;
 mod check;
 mod complexity;
 mod compute;

@@ -22,6 +22,7 @@ use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_postgres::hooks::set_show::SetShowHook;
 use datafusion_postgres::hooks::transactions::TransactionStatementHook;
 
+use crate::catalog;
 use crate::growth::Budget;
 use crate::growth::bounded::bound;
 use crate::query::QueryHook;
@@ -77,6 +78,9 @@ impl Workspace {
         datafusion_anonymize::register_all(&context)?;
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
+        for function in catalog::functions() {
+            context.register_udf(function);
+        }
         for name in UNBOUNDED.iter().chain(&OF_FILES) {
             context.deregister_udf(name);
         }

@@ -3,6 +3,7 @@
 //! The engine's own function of that name takes other patterns (`%Y-%m-%d`) and answers Postgres' ones with themselves.
 //! It is still there as `date_format`.
 
+mod field;
 mod pattern;
 
 use std::collections::HashMap;

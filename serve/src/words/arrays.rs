@@ -26,7 +26,7 @@ const MOST_LEVELS: usize = 6;
 /// Whether there may be one.
 pub fn may_have(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
-    sql.contains('{') || ["any", "some", "all"].iter().any(|word| sql.contains(word))
+    ["{", "[", "array", "any", "some", "all"].iter().any(|sign| sql.contains(sign))
 }
 
 /// Writes all of them out; whether there was one.
