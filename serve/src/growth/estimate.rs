@@ -182,6 +182,14 @@ pub fn total(array: &ArrayRef) -> Result<usize> {
             let fields = array.as_struct().columns().iter();
             fields.map(total).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))?
         }
+        DataType::Dictionary(..) => match array.as_any_dictionary_opt() {
+            // Every row has a key; a value that many rows have is there once.
+            Some(dictionary) => {
+                let unpacked = width(dictionary.values())?.saturating_mul(array.len());
+                unpacked.min(total(dictionary.values())?.saturating_add(array.len() * 8))
+            }
+            None => array.get_array_memory_size(),
+        },
         _ => width(array)?.saturating_mul(array.len()),
     })
 }
