@@ -12,30 +12,22 @@
 //! | `DISCARD`, `RESET`, `DEALLOCATE` | acknowledged: connection pools send them |
 //! | `REFRESH MATERIALIZED VIEW` | for users who may |
 
-use std::borrow::Cow;
-use std::ops::ControlFlow;
-
-use datafusion::common::plan_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, not_impl_err, plan_err};
 use datafusion::error::Result as EngineResult;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr as EngineExpr, ExprSchemable, LogicalPlan};
 use datafusion::prelude::SQLOptions;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Reset, SelectItem, Set,
-    SetExpr, Statement, Value, VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Reset, Set, Statement, Value,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser as SqlParser;
 use datafusion_postgres::pgwire::error::PgWireResult;
 
 use crate::growth::refused;
 use crate::wire::{error, state};
+use crate::words::REFRESH;
 
 /// The engine's table of its settings, directories of the server among them.
 const SETTINGS: &str = "df_settings";
-
-/// The name under which the parser meets a refresh: it does not know Postgres' statement.
-const REFRESH: &str = "refresh_view";
 
 /// What becomes of a statement.
 #[derive(Debug, PartialEq)]
@@ -224,96 +216,6 @@ fn judge_encoding_name(name: &str) -> PgWireResult<Verdict> {
     }
 }
 
-/// A statement in words that the parser knows: `REFRESH MATERIALIZED VIEW v` as a call, and subqueries in the list of
-/// results in parentheses of their own.
-///
-/// The parser is made for queries about catalogs, and replaces such subqueries by NULL where it thinks that the engine
-/// cannot answer them, or takes their first row. It does so only where nothing is around them.
-pub fn in_known_words(sql: &str) -> Cow<'_, str> {
-    let refresh = refresh_as_call(sql);
-    let has_subquery = || sql.to_ascii_lowercase().matches("select").nth(1).is_some();
-    if matches!(refresh, Cow::Owned(_)) || !has_subquery() || names_catalog(sql) {
-        return refresh;
-    }
-    // What does not parse is for the parser to explain.
-    let Ok(mut statements) = SqlParser::parse_sql(&PostgreSqlDialect {}, sql) else {
-        return refresh;
-    };
-    let mut protect = ProtectSubqueries { found: false };
-    let _ = statements.visit(&mut protect);
-    if !protect.found {
-        return refresh;
-    }
-    Cow::Owned(statements.iter().map(Statement::to_string).collect::<Vec<_>>().join("; "))
-}
-
-fn names_catalog(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    ["pg_", "information_schema", "::reg"].iter().any(|name| sql.contains(name))
-}
-
-/// Puts parentheses around subqueries that are results.
-struct ProtectSubqueries {
-    found: bool,
-}
-
-impl ProtectSubqueries {
-    fn protect(&mut self, query: &mut SetExpr) {
-        match query {
-            SetExpr::Select(select) => {
-                for item in &mut select.projection {
-                    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } =
-                        item
-                        && matches!(expr, Expr::Subquery(_))
-                    {
-                        let subquery = std::mem::replace(expr, Expr::value(Value::Null));
-                        *expr = Expr::Nested(Box::new(subquery));
-                        self.found = true;
-                    }
-                }
-            }
-            SetExpr::SetOperation { left, right, .. } => {
-                self.protect(left);
-                self.protect(right);
-            }
-            // The visitor comes to queries inside by itself.
-            _ => {}
-        }
-    }
-}
-
-impl VisitorMut for ProtectSubqueries {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.protect(&mut query.body);
-        ControlFlow::Continue(())
-    }
-}
-
-/// `REFRESH MATERIALIZED VIEW v` as a call.
-fn refresh_as_call(sql: &str) -> Cow<'_, str> {
-    let statement = sql.trim().trim_end_matches(';').trim_end();
-    let mut words = statement.split_whitespace();
-    let expected = ["refresh", "materialized", "view"];
-    if !expected
-        .iter()
-        .all(|word| words.next().is_some_and(|given| given.eq_ignore_ascii_case(word)))
-    {
-        return Cow::Borrowed(sql);
-    }
-    match (words.next(), words.next()) {
-        (Some(view), None) => {
-            let view = view.replace('\'', "");
-            let own =
-                ["public.", "\"public\"."].iter().find_map(|schema| view.strip_prefix(schema));
-            let view = own.unwrap_or(&view).trim_matches('"');
-            Cow::Owned(format!("CALL {REFRESH}('{view}')"))
-        }
-        _ => Cow::Borrowed(sql),
-    }
-}
-
 fn refreshed_view(name: &str, arguments: &FunctionArguments) -> Option<String> {
     let FunctionArguments::List(list) = arguments else { return None };
     match list.args.as_slice() {
@@ -334,7 +236,7 @@ pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
         LogicalPlan::TableScan(scan) if scan.table_name.table() == SETTINGS => {
             plan_err!("table 'releases.information_schema.{SETTINGS}' not found")
         }
-        _ => Ok(TreeNodeRecursion::Continue),
+        _ => check_casts(node).map(|()| TreeNodeRecursion::Continue),
     })?;
     SQLOptions::new()
         .with_allow_ddl(false)
@@ -343,15 +245,42 @@ pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
         .verify_plan(plan)
 }
 
+/// Refuses casts of texts to arrays: the engine takes the whole text for the only value. Array literals are written
+/// out before.
+fn check_casts(node: &LogicalPlan) -> EngineResult<()> {
+    let mut schema = DFSchema::empty();
+    for input in node.inputs() {
+        schema = schema.join(input.schema()).unwrap_or(schema);
+    }
+    node.apply_expressions(|root| {
+        root.apply(|expr| {
+            let (from, to) = match expr {
+                EngineExpr::Cast(cast) => (&cast.expr, &cast.field),
+                EngineExpr::TryCast(cast) => (&cast.expr, &cast.field),
+                _ => return Ok(TreeNodeRecursion::Continue),
+            };
+            if to.data_type().is_list() && from.get_type(&schema).is_ok_and(|from| from.is_string()) {
+                return not_impl_err!(
+                    "a text cannot be cast to an array here: write '{{a,b}}'::text[], ARRAY['a', 'b'] or string_to_array"
+                );
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
     use super::*;
+    use crate::words::in_known_words;
 
     fn verdict(sql: &str) -> PgWireResult<Verdict> {
-        let statements = PostgresCompatibilityParser::new().parse(&in_known_words(sql)).unwrap();
+        let known = in_known_words(sql).unwrap();
+        let statements = PostgresCompatibilityParser::new().parse(&known).unwrap();
         judge(&statements[0])
     }
 
@@ -438,44 +367,13 @@ mod tests {
 
     #[test]
     fn a_refresh_is_understood_as_postgres_writes_it() {
-        for sql in
-            ["REFRESH MATERIALIZED VIEW patients;", "refresh  materialized view public.patients"]
-        {
-            assert_eq!(verdict(sql).unwrap(), Verdict::Refresh("patients".to_owned()), "{sql}");
-        }
-    }
-
-    #[test]
-    fn subqueries_that_are_results_stay_what_they_are() {
-        let parsed = |sql: &str| {
-            let statements =
-                PostgresCompatibilityParser::new().parse(&in_known_words(sql)).unwrap();
-            statements[0].to_string()
-        };
         for sql in [
-            "SELECT (SELECT max(v.age) FROM v) AS m",
-            "SELECT age, (SELECT count(*) FROM v AS b WHERE b.age = p.age) FROM v AS p",
-            "WITH c AS (SELECT 1 AS n) SELECT (SELECT c.n FROM c) AS total",
-            "SELECT 1 UNION ALL SELECT (SELECT v.age FROM v)",
-            "SELECT x FROM (SELECT (SELECT v.age FROM v WHERE v.age = $1) AS x) AS t",
+            "REFRESH MATERIALIZED VIEW patients;",
+            "refresh  materialized view public.patients",
+            "REFRESH MATERIALIZED VIEW CONCURRENTLY \"public\".\"patients\" ;",
+            "refresh materialized view concurrently patients",
         ] {
-            let parsed = parsed(sql);
-            assert!(!parsed.contains("NULL") && !parsed.contains("LIMIT"), "{parsed}");
-            assert!(parsed.contains("((SELECT"), "{parsed}");
-        }
-        // Questions about catalogs are answered as before, and other statements are not touched.
-        assert_eq!(
-            in_known_words("SELECT (SELECT oid FROM pg_class)"),
-            "SELECT (SELECT oid FROM pg_class)"
-        );
-        assert_eq!(in_known_words("SELECT  age FROM v"), "SELECT  age FROM v");
-    }
-
-    #[test]
-    fn views_are_refreshed_by_any_of_their_names() {
-        for name in ["v", "public.v", "\"v\"", "\"public\".\"v\""] {
-            let call = in_known_words(&format!("REFRESH MATERIALIZED VIEW {name};")).into_owned();
-            assert!(call.ends_with("('v')"), "{call}");
+            assert_eq!(verdict(sql).unwrap(), Verdict::Refresh("patients".to_owned()), "{sql}");
         }
     }
 }

@@ -17,6 +17,7 @@
 //! The two sessions share no table, no store and no memory: a client's statement, whatever it says, runs
 //! where there is nothing raw to find.
 
+mod catalog;
 mod check;
 mod complexity;
 mod compute;
@@ -37,9 +38,11 @@ mod service;
 mod session;
 mod startup;
 mod tls;
+mod to_char;
 mod types;
 mod waiting;
 mod wire;
+mod words;
 mod workspace;
 
 use std::fs::{File, TryLockError};

@@ -32,6 +32,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 
+use crate::catalog;
 use crate::complexity::{expansion, predicates};
 use crate::compute::Work;
 use crate::gate::{self, Verdict};
@@ -180,6 +181,7 @@ async fn plan(
     engine: &Handle,
 ) -> PgWireResult<LogicalPlan> {
     expansion::check(statement)?;
+    let asked = statement;
     let statement = EngineStatement::Statement(Box::new(statement.clone()));
     let state = context.state();
     let work = async move {
@@ -190,7 +192,8 @@ async fn plan(
         types::presentable(plan).map_err(|error| wire::of_engine(&error))
     };
     let planned = Work::start(engine, work).done().await;
-    planned.map_err(|error| wire::error(state::INTERNAL, error.to_string()))?
+    let planned = planned.map_err(|error| wire::error(state::INTERNAL, error.to_string()))?;
+    planned.map_err(|error| catalog::in_plain_words(error, asked))
 }
 
 /// Starts a query and watches over it until its last row.
@@ -221,7 +224,9 @@ async fn supervise(
     let (mut response, allowance, leased) = tokio::select! {
         biased;
         interrupted = &mut watch => return Err(interrupted),
-        begun = begin => begun.map_err(wire::in_plain_words)?,
+        begun = begin => begun.map_err(|error| {
+            catalog::in_plain_words(wire::in_plain_words(error), query.statement)
+        })?,
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
     let rows = produce(&session.service().engine, rows, (allowance, leased));

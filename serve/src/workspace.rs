@@ -22,10 +22,12 @@ use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
 use datafusion_postgres::hooks::set_show::SetShowHook;
 use datafusion_postgres::hooks::transactions::TransactionStatementHook;
 
+use crate::catalog;
 use crate::growth::Budget;
 use crate::growth::bounded::bound;
 use crate::query::QueryHook;
 use crate::release::{ReleaseTable, Releases};
+use crate::to_char::to_char;
 
 /// The name of the one database there is.
 pub const DATABASE: &str = "releases";
@@ -76,6 +78,9 @@ impl Workspace {
         datafusion_anonymize::register_all(&context)?;
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
+        for function in catalog::functions() {
+            context.register_udf(function);
+        }
         for name in UNBOUNDED.iter().chain(&OF_FILES) {
             context.deregister_udf(name);
         }
@@ -83,6 +88,9 @@ impl Workspace {
         for function in context.state().scalar_functions().values() {
             context.register_udf(bound(function, &Budget::default()).as_ref().clone());
         }
+        // After all others: the engine's function has this name too, and stays under its second one.
+        let to_char = bound(&Arc::new(to_char()), &Budget::default());
+        context.register_udf(to_char.as_ref().clone());
         let protocol = DfSessionService::new_with_hooks(
             Arc::new(context),
             vec![Arc::new(QueryHook), Arc::new(TransactionStatementHook), Arc::new(SetShowHook)],

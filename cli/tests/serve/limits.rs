@@ -51,6 +51,49 @@ fn statements_that_are_too_deep_are_refused_and_deep_ones_answered() {
     let ones = server
         .answer(&format!("SELECT count(*) FROM (SELECT 1{}) t", " UNION ALL SELECT 1".repeat(150)));
     assert_eq!(ones, "151");
+    // The largest that there are, of columns that planning cannot replace by their value.
+    let chain = |times: usize| format!("hours_per_week{}", "+hours_per_week".repeat(times));
+    let sum = server.answer(&format!("SELECT sum({}) FROM patients_k10", chain(590)));
+    let once = server.answer("SELECT sum(hours_per_week) * 591 FROM patients_k10");
+    assert_eq!(sum, once);
+    let stacked = |levels: usize, times: usize| {
+        let mut sql = "WITH c0 AS (SELECT hours_per_week AS a, zip FROM patients_k10)".to_owned();
+        for level in 1..=levels {
+            let more = "+length(zip)".repeat(times);
+            sql += &format!(", c{level} AS (SELECT a{more} AS a, zip FROM c{})", level - 1);
+        }
+        format!("{sql} SELECT count(a) FROM c{levels}")
+    };
+    // Expressions that become deep when they are put together.
+    assert_eq!(server.answer(&stacked(4, 280)), "400");
+    let failure = server.failure(&stacked(10, 280));
+    assert!(failure.contains("54001: an expression has at most"), "{failure}");
+    let short = format!("1{}", "+1".repeat(500));
+    let failure = server.failure(&format!("SELECT {}", vec![short; 25].join(", ")));
+    assert!(failure.contains("54001: a statement has at most 10000"), "{failure}");
+}
+
+#[test]
+fn a_window_over_a_few_long_values_is_answered() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::with("query_memory_mb = 8");
+    // One of 400 rows has a text that, were all rows so wide, would not fit.
+    let long = "x".repeat(40_000);
+    let rows = format!(
+        "SELECT zip, CASE WHEN row_number() OVER () = 1 THEN '{long}' ELSE zip END AS s FROM patients_k10"
+    );
+    let numbered = format!(
+        "SELECT max(n), max(length(s)) FROM (SELECT s, row_number() OVER () AS n FROM ({rows}) AS r) AS t"
+    );
+    assert_eq!(server.answer(&numbered), "400|40000");
+    // As the value of every row it would not.
+    let repeated = format!(
+        "SELECT max(length(f)) FROM (SELECT first_value(s) OVER () AS f FROM ({rows}) AS r) AS t"
+    );
+    let failure = server.failure(&repeated);
+    assert!(failure.contains("53200: rows of up to"), "{failure}");
 }
 
 #[test]
@@ -171,7 +214,8 @@ fn the_service_stops_when_it_is_told_and_leaves_nothing_behind() {
     let left: Vec<_> =
         fs::read_dir(spill).map(|found| found.flatten().collect()).unwrap_or_default();
     assert!(left.is_empty(), "{left:?}");
-    assert!(!setting.path("state/patients_k10/staging").exists());
+    let staged = fs::read_dir(setting.path("state/patients_k10/.staging"));
+    assert_eq!(staged.map_or(0, Iterator::count), 0);
 }
 
 #[test]

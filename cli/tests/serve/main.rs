@@ -6,6 +6,7 @@
 mod access;
 mod answers;
 mod bucket;
+mod dialect;
 mod documentation;
 mod limits;
 mod protocol;

@@ -171,6 +171,50 @@ fn a_refresh_ends_with_the_time_that_was_asked_for() {
 }
 
 #[test]
+fn a_refresh_that_is_cancelled_leaves_the_old_release_and_nothing_else() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::with("poll_seconds = 0");
+    let rows = server.answer("SELECT * FROM patients_k10");
+    let first = current(&server.setting, "patients_k10");
+    let entries = |directory: &str| {
+        let found = fs::read_dir(server.setting.path(directory)).unwrap();
+        let mut names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = [entries("state/patients_k10"), entries("state/patients_k10/releases")];
+    // Long enough to be met while it runs.
+    server.setting.write_patients(150_000);
+    let mut psql = server.psql_command("steward", "keys");
+    let refresh = ["-c", "REFRESH MATERIALIZED VIEW CONCURRENTLY patients_k10"];
+    let client = psql.args(refresh).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let staging = server.setting.path("state/patients_k10");
+    let is_written = || fs::read_dir(&staging).unwrap().count() > before[0].len();
+    let begun = std::time::Instant::now();
+    while !is_written() {
+        assert!(begun.elapsed() < crate::server::PATIENCE, "{}", server.log());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let id = client.id().to_string();
+    let interrupt = std::process::Command::new("kill").args(["-s", "INT", &id]).status().unwrap();
+    assert!(interrupt.success());
+    let outcome = client.wait_with_output().unwrap();
+    let stderr = String::from_utf8(outcome.stderr).unwrap();
+    assert!(stderr.contains("57014: canceling statement due to user request"), "{stderr}");
+    server.wait_for_log(|log| log.contains("whoever asked for it gave up"));
+    assert_eq!(current(&server.setting, "patients_k10"), first);
+    assert_eq!([entries("state/patients_k10"), entries("state/patients_k10/releases")], before);
+    assert_eq!(server.answer("SELECT * FROM patients_k10"), rows);
+    // The next one is not hindered.
+    server.setting.write_patients(500);
+    let done = server.psql_as("steward", "keys", &refresh);
+    assert_eq!(done.stdout, "REFRESH MATERIALIZED VIEW\n", "{}", done.stderr);
+    assert_eq!(server.answer("SELECT count(*) FROM patients_k10"), "500");
+}
+
+#[test]
 fn a_view_that_cannot_be_made_is_not_served_and_others_are() {
     if !has_psql() {
         return;

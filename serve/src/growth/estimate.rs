@@ -1,5 +1,7 @@
 //! How much a call may return, at most or nearly so.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{cast, kernels::length::length};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
@@ -149,7 +151,7 @@ pub fn width(array: &ArrayRef) -> Result<usize> {
             (size.unsigned_abs() as usize).saturating_mul(width(values)?.max(16))
         }
         DataType::Map(..) => {
-            let entries: ArrayRef = std::sync::Arc::new(array.as_map().entries().clone());
+            let entries: ArrayRef = Arc::new(array.as_map().entries().clone());
             longest(array)?.saturating_mul(width(&entries)?.max(16))
         }
         DataType::Struct(_) => {
@@ -161,6 +163,34 @@ pub fn width(array: &ArrayRef) -> Result<usize> {
             None => array.get_array_memory_size(),
         },
         other => other.primitive_width().unwrap_or(16),
+    })
+}
+
+/// The size of all values of an array, or nearly so: exact for text, the largest value for each of all others.
+pub fn total(array: &ArrayRef) -> Result<usize> {
+    Ok(match array.data_type() {
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView => {
+            let lengths = lengths(&ColumnarValue::Array(Arc::clone(array)), array.len())?;
+            lengths.into_iter().fold(0, usize::saturating_add)
+        }
+        DataType::Struct(_) => {
+            let fields = array.as_struct().columns().iter();
+            fields.map(total).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))?
+        }
+        DataType::Dictionary(..) => match array.as_any_dictionary_opt() {
+            // Every row has a key; a value that many rows have is there once.
+            Some(dictionary) => {
+                let unpacked = width(dictionary.values())?.saturating_mul(array.len());
+                unpacked.min(total(dictionary.values())?.saturating_add(array.len() * 8))
+            }
+            None => array.get_array_memory_size(),
+        },
+        _ => width(array)?.saturating_mul(array.len()),
     })
 }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{internal_err, resources_err};
@@ -15,15 +15,18 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{InListExpr, Literal};
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::StreamExt;
 
 use super::Budget;
-use super::estimate::{batch_size, leaves, width};
+use super::estimate::{batch_size, leaves, total, width};
 
 /// Text up to that is never too wide for a window: it is what tables are made of.
 const ORDINARY: usize = 1 << 10;
@@ -62,7 +65,9 @@ impl RefuseWideRows {
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         check_constants(&node, widest)?;
         let (repeated, first) = match node.name() {
-            "WindowAggExec" | "BoundedWindowAggExec" => (Repeated::AllRows, 0),
+            "WindowAggExec" | "BoundedWindowAggExec" => {
+                (Repeated::Values(repeated_columns(&node)), 0)
+            }
             "UnnestExec" => (Repeated::Elements, 0),
             // Its first input is not repeated, those after it are.
             "ScalarSubqueryExec" => (Repeated::RowsOfABatch, 1),
@@ -74,7 +79,7 @@ impl RefuseWideRows {
             if index < first {
                 return Arc::clone(child);
             }
-            let limits = Limits { repeated, widest, memory };
+            let limits = Limits { repeated: repeated.clone(), widest, memory };
             Arc::new(Look { input: Arc::clone(child), limits })
         };
         let children = node.children().into_iter().enumerate().map(look).collect();
@@ -82,6 +87,21 @@ impl RefuseWideRows {
         let node = node.with_new_children(children)?;
         Ok(Transformed::yes(node))
     }
+}
+
+/// The columns of the input whose values the functions of a window return, once for every function. A value of fixed
+/// size is never too wide, and columns that are only handed on are held as they are.
+fn repeated_columns(node: &Arc<dyn ExecutionPlan>) -> Arc<[usize]> {
+    let functions = match (node.downcast_ref::<WindowAggExec>(), node.downcast_ref()) {
+        (Some(window), _) => window.window_expr(),
+        (None, Some(window)) => BoundedWindowAggExec::window_expr(window),
+        (None, None) => return (0..node.schema().fields().len()).collect(),
+    };
+    let is_wide = |function: &&Arc<dyn WindowExpr>| {
+        function.field().map_or(true, |field| field.data_type().primitive_width().is_none())
+    };
+    let arguments = functions.iter().filter(is_wide).flat_map(|function| function.expressions());
+    arguments.flat_map(|argument| collect_columns(&argument)).map(|column| column.index()).collect()
 }
 
 /// Constants are repeated for every row of a batch. Those of a list of alternatives are not.
@@ -108,14 +128,22 @@ fn check_constants(node: &Arc<dyn ExecutionPlan>, widest: usize) -> Result<()> {
     Ok(())
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Repeated {
     RowsOfABatch,
-    AllRows,
+    /// A value of each of these columns for all rows.
+    Values(Arc<[usize]>),
     Elements,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// What has passed so far.
+#[derive(Default)]
+struct Seen {
+    rows: usize,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone)]
 struct Limits {
     repeated: Repeated,
     widest: usize,
@@ -123,26 +151,31 @@ struct Limits {
 }
 
 impl Limits {
-    fn check(self, batch: &RecordBatch, rows_before: usize) -> Result<()> {
+    fn check(&self, batch: &RecordBatch, seen: &mut Seen) -> Result<()> {
         if matches!(self.repeated, Repeated::RowsOfABatch) && batch_size(batch) <= self.widest {
             return Ok(());
         }
-        let mut row = 0usize;
-        for column in batch.columns() {
-            row = row.saturating_add(width(column)?);
-        }
-        let (too_wide, most) = match self.repeated {
-            Repeated::RowsOfABatch => (row > self.widest, self.widest),
-            Repeated::AllRows => {
-                let rows = rows_before + batch.num_rows();
-                let most = self.memory / rows.max(1);
-                (row > most && row > ORDINARY, most)
+        let sum = |columns: &mut dyn Iterator<Item = &ArrayRef>| {
+            columns.map(width).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))
+        };
+        let row = sum(&mut batch.columns().iter())?;
+        let (row, too_wide, most) = match &self.repeated {
+            Repeated::RowsOfABatch => (row, row > self.widest, self.widest),
+            Repeated::Values(columns) => {
+                seen.rows += batch.num_rows();
+                for column in batch.columns() {
+                    seen.bytes = seen.bytes.saturating_add(total(column)?);
+                }
+                let repeated = sum(&mut columns.iter().filter_map(|at| batch.columns().get(*at)))?;
+                let row = repeated.max(seen.bytes / seen.rows.max(1));
+                let most = self.memory / seen.rows.max(1);
+                (row, row > most && row > ORDINARY, most)
             }
             Repeated::Elements => {
                 let lists = batch.columns().iter().filter(|column| is_list(column.data_type()));
                 let elements = lists.map(leaves).max().unwrap_or(0).max(1);
                 let most = self.memory / elements;
-                (unrepeated(batch)?.saturating_mul(elements) > self.memory, most)
+                (row, unrepeated(batch)?.saturating_mul(elements) > self.memory, most)
             }
         };
         if too_wide {
@@ -214,7 +247,7 @@ impl ExecutionPlan for Look {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) => Ok(Arc::new(Self { input, limits: self.limits })),
+            Some(input) => Ok(Arc::new(Self { input, limits: self.limits.clone() })),
             None => internal_err!("a look at rows needs an input"),
         }
     }
@@ -224,7 +257,7 @@ impl ExecutionPlan for Look {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
-            Some(input) => Ok(Arc::new(Self { input, limits: self.limits })),
+            Some(input) => Ok(Arc::new(Self { input, limits: self.limits.clone() })),
             None => internal_err!("a look at rows needs an input"),
         }
     }
@@ -235,12 +268,11 @@ impl ExecutionPlan for Look {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.input.execute(partition, context)?;
-        let (schema, limits) = (rows.schema(), self.limits);
-        let mut seen = 0;
+        let (schema, limits) = (rows.schema(), self.limits.clone());
+        let mut seen = Seen::default();
         let looked = rows.map(move |batch| {
             let batch = batch?;
-            limits.check(&batch, seen)?;
-            seen += batch.num_rows();
+            limits.check(&batch, &mut seen)?;
             Ok(batch)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, looked)))

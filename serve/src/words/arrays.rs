@@ -1,0 +1,271 @@
+//! Array literals, `'{a,"b, c",NULL}'`, as Postgres reads them.
+//!
+//! | statement | becomes |
+//! | --- | --- |
+//! | `'{a,"b, c"}'::text[]` | `ARRAY['a', 'b, c']::text[]` |
+//! | `x = ANY('{a,"b, c"}')`, `x = ANY(ARRAY['a'])` | `x IN ('a', 'b, c')`, `x IN ('a')` |
+//! | `x <> ALL('{a}')` | `x NOT IN ('a')` |
+//!
+//! `IN` also knows what becomes of missing values, which functions of arrays do not.
+
+use std::iter::Peekable;
+use std::ops::ControlFlow;
+use std::str::Chars;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Statement, Value, VisitMut,
+    VisitorMut,
+};
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
+
+use crate::wire::{error, state};
+
+/// Arrays within arrays; the type cannot have more.
+const MOST_LEVELS: usize = 6;
+
+/// Whether there may be one.
+pub fn may_have(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    ["{", "[", "array", "any", "some", "all"].iter().any(|sign| sql.contains(sign))
+}
+
+/// Writes all of them out; whether there was one.
+pub fn write_out(statements: &mut Vec<Statement>) -> PgWireResult<bool> {
+    let mut arrays = WriteOut { found: false };
+    match statements.visit(&mut arrays) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(arrays.found),
+    }
+}
+
+struct WriteOut {
+    found: bool,
+}
+
+impl VisitorMut for WriteOut {
+    type Break = PgWireError;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PgWireError> {
+        match self.write_out(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+impl WriteOut {
+    fn write_out(&mut self, expr: &mut Expr) -> PgWireResult<()> {
+        match expr {
+            Expr::Cast { expr: literal, data_type: DataType::Array(_), .. } => {
+                if let Some(text) = text(literal) {
+                    let elem = read(text)?;
+                    **literal = Expr::Array(Array { elem, named: true });
+                    self.found = true;
+                }
+            }
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+                if let Some(list) = elements(right)? {
+                    *expr = among(left, list, false);
+                    self.found = true;
+                }
+            }
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+                if let Some(list) = elements(right)? {
+                    *expr = among(left, list, true);
+                    self.found = true;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => text(inner),
+        _ => None,
+    }
+}
+
+/// `x IN (…)` or `x NOT IN (…)`; in no list there is nothing, not even a missing value.
+fn among(left: &Expr, list: Vec<Expr>, negated: bool) -> Expr {
+    if list.is_empty() {
+        return Expr::value(Value::Boolean(negated));
+    }
+    Expr::InList { expr: Box::new(left.clone()), list, negated }
+}
+
+/// The values of an array that is written out or a literal; nothing for other arrays, and for arrays of arrays.
+fn elements(array: &Expr) -> PgWireResult<Option<Vec<Expr>>> {
+    let list = match array {
+        Expr::Nested(inner) => return elements(inner),
+        Expr::Array(array) => array.elem.clone(),
+        Expr::Cast { kind, expr, data_type: DataType::Array(of), .. } => {
+            let (Some(list), Some(data_type)) = (elements(expr)?, element_type(of)) else {
+                return Ok(None);
+            };
+            list.into_iter().map(|value| cast(kind, value, data_type)).collect()
+        }
+        literal => match text(literal) {
+            Some(text) => read(text)?,
+            None => return Ok(None),
+        },
+    };
+    Ok(if list.iter().any(|value| matches!(value, Expr::Array(_))) { None } else { Some(list) })
+}
+
+fn element_type(of: &ArrayElemTypeDef) -> Option<&DataType> {
+    match of {
+        ArrayElemTypeDef::SquareBracket(inner, None) | ArrayElemTypeDef::AngleBracket(inner) => {
+            Some(inner)
+        }
+        _ => None,
+    }
+}
+
+fn cast(kind: &CastKind, value: Expr, data_type: &DataType) -> Expr {
+    Expr::Cast {
+        kind: kind.clone(),
+        expr: Box::new(value),
+        data_type: data_type.clone(),
+        array: false,
+        format: None,
+    }
+}
+
+/// The values of a literal.
+fn read(literal: &str) -> PgWireResult<Vec<Expr>> {
+    let mut signs = literal.trim().chars().peekable();
+    if signs.next() != Some('{') {
+        return Err(malformed());
+    }
+    let values = read_values(&mut signs, 1)?;
+    if signs.next().is_some() { Err(malformed()) } else { Ok(values) }
+}
+
+fn malformed() -> PgWireError {
+    let message = "malformed array literal: write '{value,\"value with , or }\",NULL}' or ARRAY['value', 'value']";
+    error(state::BAD_DATETIME_OR_TEXT, message)
+}
+
+/// What follows an opening brace, with the closing one.
+fn read_values(signs: &mut Peekable<Chars<'_>>, level: usize) -> PgWireResult<Vec<Expr>> {
+    let mut values = Vec::new();
+    loop {
+        skip_space(signs);
+        let value = match signs.next() {
+            Some('}') if values.is_empty() => return Ok(values),
+            Some('{') if level < MOST_LEVELS => {
+                let elem = read_values(signs, level + 1)?;
+                Expr::Array(Array { elem, named: true })
+            }
+            Some('"') => Expr::value(Value::SingleQuotedString(read_quoted(signs)?)),
+            Some(first) => read_plain(first, signs)?,
+            None => return Err(malformed()),
+        };
+        values.push(value);
+        skip_space(signs);
+        match signs.next() {
+            Some(',') => {}
+            Some('}') => return Ok(values),
+            _ => return Err(malformed()),
+        }
+    }
+}
+
+fn skip_space(signs: &mut Peekable<Chars<'_>>) {
+    while signs.next_if(|sign| sign.is_ascii_whitespace()).is_some() {}
+}
+
+/// What follows an opening quote, with the closing one.
+fn read_quoted(signs: &mut Peekable<Chars<'_>>) -> PgWireResult<String> {
+    let mut text = String::new();
+    loop {
+        match signs.next() {
+            Some('"') => return Ok(text),
+            Some('\\') => text.push(signs.next().ok_or_else(malformed)?),
+            Some(sign) => text.push(sign),
+            None => return Err(malformed()),
+        }
+    }
+}
+
+/// A value without quotes, up to a comma or a brace. Space around it does not belong to it.
+fn read_plain(first: char, signs: &mut Peekable<Chars<'_>>) -> PgWireResult<Expr> {
+    let (mut text, mut length, mut escaped) = (String::new(), 0, false);
+    let mut sign = Some(first);
+    while let Some(next) = sign {
+        match next {
+            '{' | '}' | ',' | '"' => return Err(malformed()),
+            '\\' => {
+                text.push(signs.next().ok_or_else(malformed)?);
+                (length, escaped) = (text.len(), true);
+            }
+            space if space.is_ascii_whitespace() => text.push(space),
+            other => {
+                text.push(other);
+                length = text.len();
+            }
+        }
+        sign = signs.next_if(|sign| !matches!(sign, ',' | '}'));
+    }
+    text.truncate(length);
+    if text.eq_ignore_ascii_case("null") && !escaped {
+        return Ok(Expr::value(Value::Null));
+    }
+    Ok(Expr::value(Value::SingleQuotedString(text)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::words::in_known_words;
+
+    #[test]
+    fn literals_are_read_as_postgres_reads_them() {
+        for (literal, expected) in [
+            ("{}", "ARRAY[]"),
+            (" { a , b c ,d } ", "ARRAY['a', 'b c', 'd']"),
+            ("{\"a,b\",\"}\",\"\"}", "ARRAY['a,b', '}', '']"),
+            ("{\"a \\\"b\\\" \\\\\",a\\,b}", "ARRAY['a \"b\" \\', 'a,b']"),
+            ("{NULL,null,\"NULL\",\\NULL}", "ARRAY[NULL, NULL, 'NULL', 'NULL']"),
+            ("{{1,2},{3,4}}", "ARRAY[ARRAY['1', '2'], ARRAY['3', '4']]"),
+            ("{it''s}", "ARRAY['it''s']"),
+        ] {
+            let sql = format!("SELECT '{literal}'::TEXT[]");
+            assert_eq!(in_known_words(&sql).unwrap(), format!("SELECT {expected}::TEXT[]"));
+            let sql = format!("SELECT CAST('{literal}' AS TEXT[])");
+            assert_eq!(in_known_words(&sql).unwrap(), format!("SELECT CAST({expected} AS TEXT[])"));
+        }
+        for literal in ["", "a", "{", "{a", "{a,}", "{,a}", "{a}b", "{\"a}", "{\"a\"b}", "{a\"b\"}"]
+        {
+            assert!(in_known_words(&format!("SELECT '{literal}'::text[]")).is_err(), "{literal}");
+        }
+    }
+
+    #[test]
+    fn comparisons_with_all_values_are_lists() {
+        for (sql, expected) in [
+            ("a = ANY('{\"b,c\",d}')", "a IN ('b,c', 'd')"),
+            ("a = SOME (ARRAY['b', NULL])", "a IN ('b', NULL)"),
+            ("a <> ALL('{1,NULL}'::INT[])", "a NOT IN ('1'::INT, NULL::INT)"),
+            ("a = ANY('{}')", "false"),
+            ("a <> ALL('{}')", "true"),
+        ] {
+            let known = in_known_words(sql_of(sql).as_str()).unwrap().into_owned();
+            assert_eq!(known, sql_of(expected));
+        }
+        for same in ["a = ANY($1)", "a = ANY(b)", "a  IN (SELECT ALL c FROM d)", "a = '{b}'"] {
+            assert_eq!(in_known_words(&sql_of(same)).unwrap(), sql_of(same));
+        }
+    }
+
+    fn sql_of(condition: &str) -> String {
+        format!("SELECT * FROM v WHERE {condition}")
+    }
+}

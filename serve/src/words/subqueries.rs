@@ -1,0 +1,97 @@
+//! Subqueries among the results, in parentheses of their own.
+//!
+//! The parser replaces them by NULL where it thinks that the engine cannot answer them, or takes their first row. It
+//! does so only where nothing is around them.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+};
+
+/// Whether there may be one. Questions about catalogs are left to the parser.
+pub fn may_have(sql: &str) -> bool {
+    let sql = sql.to_ascii_lowercase();
+    let names_catalog =
+        ["pg_", "information_schema", "::reg"].iter().any(|name| sql.contains(name));
+    !names_catalog && sql.matches("select").nth(1).is_some()
+}
+
+/// Puts parentheses around all of them; whether there was one.
+pub fn protect(statements: &mut Vec<Statement>) -> bool {
+    let mut protect = Protect { found: false };
+    let _ = statements.visit(&mut protect);
+    protect.found
+}
+
+struct Protect {
+    found: bool,
+}
+
+impl Protect {
+    fn protect(&mut self, query: &mut SetExpr) {
+        match query {
+            SetExpr::Select(select) => {
+                for item in &mut select.projection {
+                    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } =
+                        item
+                        && matches!(expr, Expr::Subquery(_))
+                    {
+                        let subquery = std::mem::replace(expr, Expr::value(Value::Null));
+                        *expr = Expr::Nested(Box::new(subquery));
+                        self.found = true;
+                    }
+                }
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                self.protect(left);
+                self.protect(right);
+            }
+            // The visitor comes to queries inside by itself.
+            _ => {}
+        }
+    }
+}
+
+impl VisitorMut for Protect {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.protect(&mut query.body);
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+
+    use crate::words::in_known_words;
+
+    #[test]
+    fn subqueries_that_are_results_stay_what_they_are() {
+        let parsed = |sql: &str| {
+            let known = in_known_words(sql).unwrap();
+            let statements = PostgresCompatibilityParser::new().parse(&known).unwrap();
+            statements[0].to_string()
+        };
+        for sql in [
+            "SELECT (SELECT max(v.age) FROM v) AS m",
+            "SELECT age, (SELECT count(*) FROM v AS b WHERE b.age = p.age) FROM v AS p",
+            "WITH c AS (SELECT 1 AS n) SELECT (SELECT c.n FROM c) AS total",
+            "SELECT 1 UNION ALL SELECT (SELECT v.age FROM v)",
+            "SELECT x FROM (SELECT (SELECT v.age FROM v WHERE v.age = $1) AS x) AS t",
+        ] {
+            let parsed = parsed(sql);
+            assert!(!parsed.contains("NULL") && !parsed.contains("LIMIT"), "{parsed}");
+            assert!(parsed.contains("((SELECT"), "{parsed}");
+        }
+        // Questions about catalogs are answered as before, and other statements are not touched.
+        assert_eq!(
+            in_known_words("SELECT (SELECT oid FROM pg_class)").unwrap(),
+            "SELECT (SELECT oid FROM pg_class)"
+        );
+        assert_eq!(in_known_words("SELECT  age FROM v").unwrap(), "SELECT  age FROM v");
+    }
+}
