@@ -6,12 +6,12 @@
 //! the target, and moves the files when all of them are complete.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{exec_datafusion_err, not_impl_err};
+use datafusion::common::{exec_datafusion_err, internal_err};
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
@@ -20,9 +20,9 @@ use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Handle;
 
 use crate::staging::{Place, Staging};
@@ -34,9 +34,10 @@ pub(crate) async fn written_here(
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let place = Place::of(&copy.output_url)?;
-    let rows = provider_as_source(Arc::new(Made(made)));
+    let rows = Arc::new(Rows { schema: made.schema(), rows: Mutex::new(None) });
+    let table = provider_as_source(Arc::new(Made(Arc::clone(&rows))));
     let copy_here = CopyTo {
-        input: Arc::new(LogicalPlanBuilder::scan("release", rows, None)?.build()?),
+        input: Arc::new(LogicalPlanBuilder::scan("release", table, None)?.build()?),
         output_url: place.output.clone(),
         ..copy.clone()
     };
@@ -44,6 +45,8 @@ pub(crate) async fn written_here(
     let write = planner.create_physical_plan(&LogicalPlan::Copy(copy_here), session).await?;
     let publish = Publish {
         schema: write.schema(),
+        made,
+        rows,
         write,
         staged: ListingTableUrl::parse(&place.output)?,
         target: ListingTableUrl::parse(&copy.output_url)?,
@@ -54,14 +57,47 @@ pub(crate) async fn written_here(
     Ok(Arc::new(exec))
 }
 
-/// A plan as a table, to be read once.
+/// Rows as a table, to be read once, when they are there.
+struct Rows {
+    schema: SchemaRef,
+    rows: Mutex<Option<SendableRecordBatchStream>>,
+}
+
+impl Rows {
+    fn give(&self, rows: SendableRecordBatchStream) {
+        *self.rows.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+    }
+}
+
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rows")
+    }
+}
+
+impl PartitionStream for Rows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+        rows.unwrap_or_else(|| {
+            let missing = async { internal_err!("the rows of a release are written once") };
+            let missing = stream::once(missing);
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), missing))
+        })
+    }
+}
+
+/// [`Rows`] for a plan.
 #[derive(Debug)]
-struct Made(Arc<dyn ExecutionPlan>);
+struct Made(Arc<Rows>);
 
 #[async_trait]
 impl TableProvider for Made {
     fn schema(&self) -> SchemaRef {
-        self.0.schema()
+        Arc::clone(&self.0.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -75,19 +111,18 @@ impl TableProvider for Made {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all = self.0.schema().fields().len();
-        match projection {
-            Some(columns) if !columns.iter().copied().eq(0..all) => {
-                not_impl_err!("a release is written with all its columns")
-            }
-            _ => Ok(Arc::clone(&self.0)),
-        }
+        let rows = Arc::clone(&self.0) as _;
+        let schema = TableProvider::schema(self);
+        let exec = StreamingTableExec::try_new(schema, vec![rows], projection, [], false, None)?;
+        Ok(Arc::new(exec))
     }
 }
 
 /// Writes below a hidden name, and moves the files when they are complete.
 struct Publish {
     schema: SchemaRef,
+    made: Arc<dyn ExecutionPlan>,
+    rows: Arc<Rows>,
     write: Arc<dyn ExecutionPlan>,
     staged: ListingTableUrl,
     target: ListingTableUrl,
@@ -106,10 +141,17 @@ impl PartitionStream for Publish {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (made, rows) = (Arc::clone(&self.made), Arc::clone(&self.rows));
         let write = Arc::clone(&self.write);
         let (staged, target) = (self.staged.clone(), self.target.clone());
         let place = self.place.clone();
         let batches = async move {
+            // Here it waits for the cluster, and not in a task of a writer: a query that is given up ends at once.
+            let mut all = execute_stream(made, Arc::clone(&context))?;
+            let first = all.next().await.transpose()?;
+            let all = stream::iter(first.map(Ok)).chain(all);
+            let schema = Arc::clone(&rows.schema);
+            rows.give(Box::pin(RecordBatchStreamAdapter::new(schema, all)));
             let store = context.runtime_env().object_store(staged.object_store())?;
             let mut staging = Staging { store, staged, target, place, is_over: false };
             let written = collect(write, context).await;
@@ -156,13 +198,13 @@ mod tests {
 
     /// Rows in two batches, and an error between them if the query is to fail.
     #[derive(Debug)]
-    struct Rows {
+    struct TwoBatches {
         batch: RecordBatch,
         fails: bool,
         schema: SchemaRef,
     }
 
-    impl PartitionStream for Rows {
+    impl PartitionStream for TwoBatches {
         fn schema(&self) -> &SchemaRef {
             &self.schema
         }
@@ -183,7 +225,7 @@ mod tests {
         let context = datafusion::prelude::SessionContext::new();
         let batches = context.sql("SELECT 1 AS a, 'x' AS b").await?.collect().await?;
         let (batch, schema) = (batches[0].clone(), batches[0].schema());
-        let rows = Arc::new(Rows { batch, fails, schema: Arc::clone(&schema) });
+        let rows = Arc::new(TwoBatches { batch, fails, schema: Arc::clone(&schema) });
         let made = StreamingTableExec::try_new(schema, vec![rows], None, [], false, None)?;
         let state = context.state();
         let LogicalPlan::Copy(copy) = state.create_logical_plan(sql).await? else {
@@ -214,6 +256,7 @@ mod tests {
             "release.csv'",
             "release/' STORED AS CSV PARTITIONED BY (b)",
             "release 1#%20.csv'",
+            "missing/below/release/' STORED AS PARQUET",
         ];
         for target in targets {
             let directory = tempfile::tempdir()?;
@@ -227,7 +270,7 @@ mod tests {
             assert_eq!(counts.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             let files = files(directory.path());
             assert!(
-                files.iter().any(|file| file.starts_with("release") && !file.ends_with('/')),
+                files.iter().any(|file| file.contains("release") && !file.ends_with('/')),
                 "{files:?}"
             );
             assert!(!files.iter().any(|file| file.contains(".anonymize-")), "{files:?}");
@@ -237,6 +280,57 @@ mod tests {
                 context.sql(&format!("SELECT * FROM '{place}/{name}'")).await?.count().await?;
             assert_eq!(rows, 2, "{target}");
         }
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_directory_that_is_there_keeps_its_files_and_gets_more() -> Result<()> {
+        let directory = tempfile::tempdir()?;
+        // A name that would be a file's, were it not a directory already.
+        let target = directory.path().join("release.csv");
+        std::fs::create_dir(&target)?;
+        std::fs::write(target.join("older.csv"), "a,b\n2,y\n")?;
+        let sql = format!("COPY (SELECT 1 AS a, 'x' AS b) TO '{}'", target.display());
+        copy(&sql, true).await.unwrap_err();
+        assert_eq!(files(directory.path()), ["release.csv/", "release.csv/older.csv"]);
+        copy(&sql, false).await?;
+        let mut files = files(&target);
+        files.retain(|file| file != "older.csv");
+        assert!(!files.is_empty(), "nothing was written");
+        assert!(
+            files.iter().all(|file| file.ends_with(".csv") && !file.contains('/')),
+            "{files:?}"
+        );
+        Ok(())
+    }
+
+    /// A directory with a file system of its own, or a link to one, whose files cannot come from beside it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn targets_on_another_file_system_are_written() -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let directory = tempfile::tempdir()?;
+        let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
+            println!("SKIPPED: there is no /dev/shm to write to");
+            return Ok(());
+        };
+        if std::fs::metadata(directory.path())?.dev() == elsewhere.path().metadata()?.dev() {
+            println!("SKIPPED: temporary files and /dev/shm are on one file system");
+            return Ok(());
+        }
+        let target = directory.path().join("release");
+        std::os::unix::fs::symlink(elsewhere.path(), &target)?;
+        let sql =
+            format!("COPY (SELECT 1 AS a, 'x' AS b) TO '{}/' STORED AS CSV", target.display());
+        copy(&sql, true).await.unwrap_err();
+        assert_eq!(files(elsewhere.path()), [""; 0]);
+        copy(&sql, false).await?;
+        let files = files(elsewhere.path());
+        assert!(!files.is_empty(), "nothing was written");
+        assert!(
+            files.iter().all(|file| file.ends_with(".csv") && !file.contains('/')),
+            "{files:?}"
+        );
         Ok(())
     }
 }

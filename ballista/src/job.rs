@@ -10,8 +10,9 @@ use ballista_core::execution_plans::DistributedQueryExec;
 use ballista_core::serde::protobuf::job_status::Status;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::serde::protobuf::{CancelJobParams, GetJobStatusParams};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
@@ -103,7 +104,7 @@ impl ExecutionPlan for JobExec {
         let query = Arc::clone(&self.query);
         let job = Job { query, scheduler, rows: Some(rows), state: State::NotSent };
         let schema = self.schema();
-        let rows = job.map(move |batch| Ok(as_planned(batch?, &schema)));
+        let rows = job.map(move |batch| as_planned(&batch?, &schema));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 
@@ -112,12 +113,13 @@ impl ExecutionPlan for JobExec {
     }
 }
 
-/// Notes of a schema get lost on the way; tables in memory insist on them.
-fn as_planned(batch: RecordBatch, schema: &SchemaRef) -> RecordBatch {
-    match RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec()) {
-        Ok(planned) if batch.num_columns() > 0 => planned,
-        _ => batch,
-    }
+/// The cluster sends dictionaries as plain text; whoever has asked for the schema relies on it.
+fn as_planned(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 /// What the client knows of its query.

@@ -20,6 +20,7 @@ mod copy;
 mod failure;
 mod job;
 mod planner;
+mod shuffle;
 mod staging;
 
 use std::sync::Arc;

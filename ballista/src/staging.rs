@@ -34,14 +34,17 @@ impl Place {
         let url = ListingTableUrl::parse(target)?;
         // What is a directory already gets files, whatever its name looks like.
         let slash = if url.is_collection() { "/" } else { "" };
+        let is_directory = url.is_collection() || url.file_extension().is_none();
         let local = if url.scheme() == "file" { url.get_url().to_file_path().ok() } else { None };
+        // Without the slash at the end, with which a file would seem not to be there.
+        let local = local.map(|path| path.components().collect::<PathBuf>());
         let (above, made) = match local {
             Some(path) if path.is_dir() => {
                 (above_directory(target, &path, &directory)?, Vec::new())
             }
-            Some(path) if url.is_collection() && path.exists() => {
+            Some(path) if is_directory && path.exists() => {
                 return plan_err!(
-                    "COPY TO '{target}': {} is a file; name a directory, or leave out the slash at the end",
+                    "COPY TO '{target}': {} is a file; name a directory, or a file with its extension",
                     path.display()
                 );
             }
@@ -289,6 +292,25 @@ mod tests {
         };
         drop(staging);
         assert!(kept.exists());
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() -> Result<()> {
+        let directory = tempfile::tempdir()?;
+        let file = directory.path().join("file");
+        fs::write(&file, "")?;
+        let refused = |target: String, says: &str| match Place::of(&target) {
+            Ok(place) => panic!("{target}: {place:?}"),
+            Err(error) => assert!(error.to_string().contains(says), "{target}: {error}"),
+        };
+        refused(format!("{}/", file.display()), "file is a file; name a directory");
+        refused(file.display().to_string(), "file is a file; name a directory");
+        refused(format!("{}/below/release/", file.display()), "cannot make files in ");
+        if cfg!(target_os = "linux") {
+            refused("/proc/release/".to_owned(), "cannot make files in /proc (");
+        }
+        assert_eq!(fs::read_dir(directory.path())?.count(), 1, "something was left");
         Ok(())
     }
 }
