@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
-use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use ballista_core::serde::BallistaLogicalExtensionCodec;
 use ballista_core::utils::default_session_builder;
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::SchedulerConfig;
@@ -14,6 +14,8 @@ use datafusion::prelude::SessionConfig;
 use datafusion_anonymize::engine::{
     AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
 };
+
+use crate::shuffle::{ReadOnceCodec, one_partition_per_task};
 
 /// Executors ask for tasks and know themselves how many they run. A scheduler that hands tasks out counts them, and
 /// forgets to count those back whose step is started again because an executor died: after a few of them the
@@ -25,7 +27,7 @@ pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
-    Arc::new(AnonymizePhysicalCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default())))
+    Arc::new(AnonymizePhysicalCodec::new(Arc::new(ReadOnceCodec::default())))
 }
 
 /// Ballista's settings, those of `anonymize`, and the codecs.
@@ -45,6 +47,7 @@ pub fn session_config() -> SessionConfig {
 /// files are not read: they are values of rows, and plans are logged.
 pub fn session_state(config: SessionConfig) -> Result<SessionState> {
     let config = config.with_ballista_adaptive_query_planner(false).with_collect_statistics(false);
+    let config = one_partition_per_task(config);
     Ok(with_cluster_planning(default_session_builder(config)?))
 }
 

@@ -6,124 +6,98 @@
 //! the target, and moves the files when all of them are complete.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{not_impl_err, plan_err};
+use datafusion::common::{exec_datafusion_err, internal_err};
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType};
-use datafusion::object_store::local::LocalFileSystem;
-use datafusion::object_store::path::Path;
-use datafusion::object_store::{ObjectStore, ObjectStoreExt};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use datafusion_anonymize::engine::holds_release;
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Handle;
 
-/// The planner of a client: what the cluster runs, and what the client writes itself.
-#[derive(Debug)]
-pub(crate) struct ClientPlanner {
-    cluster: Arc<dyn QueryPlanner + Send + Sync>,
-}
-
-impl ClientPlanner {
-    pub(crate) fn new(cluster: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
-        Self { cluster }
-    }
-}
-
-#[async_trait]
-impl QueryPlanner for ClientPlanner {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match plan {
-            LogicalPlan::Copy(copy) if holds_release(plan)? => {
-                let made = self.cluster.create_physical_plan(&copy.input, session).await?;
-                written_here(copy, made, session).await
-            }
-            _ => self.cluster.create_physical_plan(plan, session).await,
-        }
-    }
-}
+use crate::staging::{Place, Staging};
 
 /// A plan that writes what another one makes.
-async fn written_here(
+pub(crate) async fn written_here(
     copy: &CopyTo,
     made: Arc<dyn ExecutionPlan>,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let hidden = Hidden::beside(&copy.output_url)?;
-    let rows = provider_as_source(Arc::new(Made(made)));
+    let place = Place::of(&copy.output_url)?;
+    let rows = Arc::new(Rows { schema: made.schema(), rows: Mutex::new(None) });
+    let table = provider_as_source(Arc::new(Made(Arc::clone(&rows))));
     let copy_here = CopyTo {
-        input: Arc::new(LogicalPlanBuilder::scan("release", rows, None)?.build()?),
-        output_url: hidden.output.clone(),
+        input: Arc::new(LogicalPlanBuilder::scan("release", table, None)?.build()?),
+        output_url: place.output.clone(),
         ..copy.clone()
     };
     let planner = DefaultPhysicalPlanner::default();
     let write = planner.create_physical_plan(&LogicalPlan::Copy(copy_here), session).await?;
     let publish = Publish {
         schema: write.schema(),
+        made,
+        rows,
         write,
-        staged: ListingTableUrl::parse(&hidden.output)?,
+        staged: ListingTableUrl::parse(&place.output)?,
         target: ListingTableUrl::parse(&copy.output_url)?,
-        hidden: hidden.directory,
+        place,
     };
     let schema = Arc::clone(&publish.schema);
     let exec = StreamingTableExec::try_new(schema, vec![Arc::new(publish)], None, [], false, None)?;
     Ok(Arc::new(exec))
 }
 
-/// Where a release waits until it is complete.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Hidden {
-    /// The name of the directory, which nobody else uses.
-    directory: String,
-    /// The target's last name in that directory, beside the target: whether a file or a directory is written
-    /// depends on the name.
-    output: String,
+/// Rows as a table, to be read once, when they are there.
+struct Rows {
+    schema: SchemaRef,
+    rows: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl Hidden {
-    fn beside(target: &str) -> Result<Self> {
-        let slash = if target.ends_with('/') { "/" } else { "" };
-        let name = target.trim_end_matches('/');
-        let (parent, name) = name.rsplit_once('/').unwrap_or((".", name));
-        if parent.ends_with(":/") || matches!(name, "" | "." | "..") {
-            return plan_err!("COPY TO '{target}': name a file or a directory below it");
-        }
-        // DataFusion reads them as patterns, and would write and look for files in different places.
-        if target.contains(['*', '?', '[']) {
-            return plan_err!("COPY TO '{target}': a release cannot have *, ? or [ in its name");
-        }
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
-        let directory = format!(".anonymize-{:x}-{time:x}", std::process::id());
-        let output = format!("{parent}/{directory}/{name}{slash}");
-        Ok(Self { directory, output })
+impl Rows {
+    fn give(&self, rows: SendableRecordBatchStream) {
+        *self.rows.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
     }
 }
 
-/// A plan as a table, to be read once.
+impl fmt::Debug for Rows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rows")
+    }
+}
+
+impl PartitionStream for Rows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
+        rows.unwrap_or_else(|| {
+            let missing = async { internal_err!("the rows of a release are written once") };
+            let missing = stream::once(missing);
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), missing))
+        })
+    }
+}
+
+/// [`Rows`] for a plan.
 #[derive(Debug)]
-struct Made(Arc<dyn ExecutionPlan>);
+struct Made(Arc<Rows>);
 
 #[async_trait]
 impl TableProvider for Made {
     fn schema(&self) -> SchemaRef {
-        self.0.schema()
+        Arc::clone(&self.0.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -137,24 +111,22 @@ impl TableProvider for Made {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all = self.0.schema().fields().len();
-        match projection {
-            Some(columns) if !columns.iter().copied().eq(0..all) => {
-                not_impl_err!("a release is written with all its columns")
-            }
-            _ => Ok(Arc::clone(&self.0)),
-        }
+        let rows = Arc::clone(&self.0) as _;
+        let schema = TableProvider::schema(self);
+        let exec = StreamingTableExec::try_new(schema, vec![rows], projection, [], false, None)?;
+        Ok(Arc::new(exec))
     }
 }
 
 /// Writes below a hidden name, and moves the files when they are complete.
 struct Publish {
     schema: SchemaRef,
+    made: Arc<dyn ExecutionPlan>,
+    rows: Arc<Rows>,
     write: Arc<dyn ExecutionPlan>,
     staged: ListingTableUrl,
     target: ListingTableUrl,
-    /// The name of the directory above what is staged.
-    hidden: String,
+    place: Place,
 }
 
 impl fmt::Debug for Publish {
@@ -169,18 +141,25 @@ impl PartitionStream for Publish {
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let (made, rows) = (Arc::clone(&self.made), Arc::clone(&self.rows));
         let write = Arc::clone(&self.write);
         let (staged, target) = (self.staged.clone(), self.target.clone());
-        let hidden = self.hidden.clone();
+        let place = self.place.clone();
         let batches = async move {
+            // Here it waits for the cluster, and not in a task of a writer: a query that is given up ends at once.
+            let mut all = execute_stream(made, Arc::clone(&context))?;
+            let first = all.next().await.transpose()?;
+            let all = stream::iter(first.map(Ok)).chain(all);
+            let schema = Arc::clone(&rows.schema);
+            rows.give(Box::pin(RecordBatchStreamAdapter::new(schema, all)));
             let store = context.runtime_env().object_store(staged.object_store())?;
-            let mut staging = Staging { store, staged, target, hidden, is_over: false };
+            let mut staging = Staging { store, staged, target, place, is_over: false };
             let written = collect(write, context).await;
             // From here on nobody can stop it half-way: a file more or less is no release.
             let publish = async move {
                 let outcome = match written {
                     Ok(counts) => staging.publish().await.map(|()| counts),
-                    Err(error) => Err(error),
+                    Err(error) => Err(plainly(error, &staging.target)),
                 };
                 staging.remove().await;
                 outcome
@@ -196,92 +175,16 @@ impl PartitionStream for Publish {
     }
 }
 
-/// Files that are not published yet.
-struct Staging {
-    store: Arc<dyn ObjectStore>,
-    staged: ListingTableUrl,
-    target: ListingTableUrl,
-    hidden: String,
-    is_over: bool,
-}
-
-impl Staging {
-    /// Moves all files to their places, or none.
-    async fn publish(&self) -> Result<()> {
-        let mut moved = Vec::new();
-        for from in self.files().await? {
-            let Some(below) = from.prefix_match(self.staged.prefix()) else { continue };
-            let to = below.fold(self.target.prefix().clone(), |path, part| path.join(part));
-            if let Err(error) = self.rename(&from, &to).await {
-                for published in &moved {
-                    let _ = self.store.delete(published).await;
-                }
-                return Err(error);
-            }
-            moved.push(to);
+/// DataFusion's writers keep to themselves why a file could not be written, and call it an internal error.
+fn plainly(error: DataFusionError, target: &ListingTableUrl) -> DataFusionError {
+    match error.find_root() {
+        DataFusionError::Internal(message) if message.contains("finalizing writes") => {
+            exec_datafusion_err!(
+                "COPY TO '{target}': the files cannot be written there; see whether the place is writable for this \
+                 user and has space left. Nothing was left behind"
+            )
         }
-        Ok(())
-    }
-
-    /// On this machine at once: a runtime that is shutting down runs no more tasks of the object store.
-    async fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        if self.staged.scheme() != "file" {
-            return Ok(self.store.rename(from, to).await?);
-        }
-        let files = LocalFileSystem::new();
-        let (from, to) = (files.path_to_filesystem(from)?, files.path_to_filesystem(to)?);
-        if let Some(parent) = to.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        Ok(std::fs::rename(from, to)?)
-    }
-
-    async fn files(&self) -> Result<Vec<Path>> {
-        let files = self.store.list(Some(self.staged.prefix()));
-        let mut files: Vec<Path> = files.map_ok(|file| file.location).try_collect().await?;
-        // A single file is not below its own name.
-        if files.is_empty() && self.store.head(self.staged.prefix()).await.is_ok() {
-            files.push(self.staged.prefix().clone());
-        }
-        files.sort();
-        Ok(files)
-    }
-
-    /// Removes what is left, as far as that is possible: hidden files are no release.
-    async fn remove(&mut self) {
-        if self.staged.scheme() != "file" {
-            for file in self.files().await.unwrap_or_default() {
-                let _ = self.store.delete(&file).await;
-            }
-        }
-        self.remove_directory();
-        self.is_over = true;
-    }
-
-    /// Removes the hidden directory, and nothing that is not called by its name. Object stores have none.
-    fn remove_directory(&self) {
-        let Ok(path) = self.staged.get_url().to_file_path() else { return };
-        let is_hidden = |path: &&std::path::Path| {
-            path.file_name().is_some_and(|name| name == self.hidden.as_str())
-        };
-        if let Some(hidden) = path.ancestors().find(is_hidden) {
-            let _ = std::fs::remove_dir_all(hidden);
-        }
-    }
-}
-
-/// A query that is given up while it writes leaves nothing either, where that can be done at once.
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if self.is_over {
-            return;
-        }
-        // Writers that have been told to stop may still be at it.
-        for _ in 0..5 {
-            self.remove_directory();
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.remove_directory();
+        _ => error,
     }
 }
 
@@ -289,67 +192,19 @@ impl Drop for Staging {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use datafusion::arrow::array::RecordBatch;
+    use datafusion::common::plan_err;
 
     use super::*;
 
-    #[test]
-    fn hidden_names_keep_the_last_part() -> Result<()> {
-        for (target, parent, last) in [
-            ("/shared/release/", "/shared", "release/"),
-            ("s3://bucket/a/release.parquet", "s3://bucket/a", "release.parquet"),
-            ("release.csv", ".", "release.csv"),
-            ("/release", "", "release"),
-        ] {
-            let hidden = Hidden::beside(target)?;
-            assert_eq!(hidden.output, format!("{parent}/{}/{last}", hidden.directory));
-        }
-        let refused = [
-            "s3://bucket/",
-            "/",
-            ".",
-            "./",
-            "..",
-            "a/.",
-            "/a/../",
-            "a*.csv",
-            "a[1]/b.csv",
-            "a?/",
-            "",
-        ];
-        for target in refused {
-            assert!(Hidden::beside(target).is_err(), "{target}");
-        }
-        Ok(())
-    }
-
-    /// Whatever a path turns out to be, only a directory of the hidden name is ever removed.
-    #[tokio::test]
-    async fn nothing_else_is_removed() -> Result<()> {
-        let directory = tempfile::tempdir()?;
-        let kept = directory.path().join("kept/below");
-        std::fs::create_dir_all(&kept)?;
-        let staged = ListingTableUrl::parse(format!("{}/x*.csv", kept.display()))?;
-        let staging = Staging {
-            store: Arc::new(datafusion::object_store::memory::InMemory::new()),
-            target: staged.clone(),
-            staged,
-            hidden: ".anonymize-1".to_owned(),
-            is_over: false,
-        };
-        drop(staging);
-        assert!(kept.exists());
-        Ok(())
-    }
-
     /// Rows in two batches, and an error between them if the query is to fail.
     #[derive(Debug)]
-    struct Rows {
+    struct TwoBatches {
         batch: RecordBatch,
         fails: bool,
         schema: SchemaRef,
     }
 
-    impl PartitionStream for Rows {
+    impl PartitionStream for TwoBatches {
         fn schema(&self) -> &SchemaRef {
             &self.schema
         }
@@ -370,7 +225,7 @@ mod tests {
         let context = datafusion::prelude::SessionContext::new();
         let batches = context.sql("SELECT 1 AS a, 'x' AS b").await?.collect().await?;
         let (batch, schema) = (batches[0].clone(), batches[0].schema());
-        let rows = Arc::new(Rows { batch, fails, schema: Arc::clone(&schema) });
+        let rows = Arc::new(TwoBatches { batch, fails, schema: Arc::clone(&schema) });
         let made = StreamingTableExec::try_new(schema, vec![rows], None, [], false, None)?;
         let state = context.state();
         let LogicalPlan::Copy(copy) = state.create_logical_plan(sql).await? else {
@@ -401,6 +256,7 @@ mod tests {
             "release.csv'",
             "release/' STORED AS CSV PARTITIONED BY (b)",
             "release 1#%20.csv'",
+            "missing/below/release/' STORED AS PARQUET",
         ];
         for target in targets {
             let directory = tempfile::tempdir()?;
@@ -414,7 +270,7 @@ mod tests {
             assert_eq!(counts.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
             let files = files(directory.path());
             assert!(
-                files.iter().any(|file| file.starts_with("release") && !file.ends_with('/')),
+                files.iter().any(|file| file.contains("release") && !file.ends_with('/')),
                 "{files:?}"
             );
             assert!(!files.iter().any(|file| file.contains(".anonymize-")), "{files:?}");
@@ -424,6 +280,57 @@ mod tests {
                 context.sql(&format!("SELECT * FROM '{place}/{name}'")).await?.count().await?;
             assert_eq!(rows, 2, "{target}");
         }
+        Ok(())
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_directory_that_is_there_keeps_its_files_and_gets_more() -> Result<()> {
+        let directory = tempfile::tempdir()?;
+        // A name that would be a file's, were it not a directory already.
+        let target = directory.path().join("release.csv");
+        std::fs::create_dir(&target)?;
+        std::fs::write(target.join("older.csv"), "a,b\n2,y\n")?;
+        let sql = format!("COPY (SELECT 1 AS a, 'x' AS b) TO '{}'", target.display());
+        copy(&sql, true).await.unwrap_err();
+        assert_eq!(files(directory.path()), ["release.csv/", "release.csv/older.csv"]);
+        copy(&sql, false).await?;
+        let mut files = files(&target);
+        files.retain(|file| file != "older.csv");
+        assert!(!files.is_empty(), "nothing was written");
+        assert!(
+            files.iter().all(|file| file.ends_with(".csv") && !file.contains('/')),
+            "{files:?}"
+        );
+        Ok(())
+    }
+
+    /// A directory with a file system of its own, or a link to one, whose files cannot come from beside it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn targets_on_another_file_system_are_written() -> Result<()> {
+        use std::os::unix::fs::MetadataExt;
+        let directory = tempfile::tempdir()?;
+        let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
+            println!("SKIPPED: there is no /dev/shm to write to");
+            return Ok(());
+        };
+        if std::fs::metadata(directory.path())?.dev() == elsewhere.path().metadata()?.dev() {
+            println!("SKIPPED: temporary files and /dev/shm are on one file system");
+            return Ok(());
+        }
+        let target = directory.path().join("release");
+        std::os::unix::fs::symlink(elsewhere.path(), &target)?;
+        let sql =
+            format!("COPY (SELECT 1 AS a, 'x' AS b) TO '{}/' STORED AS CSV", target.display());
+        copy(&sql, true).await.unwrap_err();
+        assert_eq!(files(elsewhere.path()), [""; 0]);
+        copy(&sql, false).await?;
+        let files = files(elsewhere.path());
+        assert!(!files.is_empty(), "nothing was written");
+        assert!(
+            files.iter().all(|file| file.ends_with(".csv") && !file.contains('/')),
+            "{files:?}"
+        );
         Ok(())
     }
 }

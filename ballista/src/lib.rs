@@ -18,6 +18,10 @@
 mod config;
 mod copy;
 mod failure;
+mod job;
+mod planner;
+mod shuffle;
+mod staging;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +38,8 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::engine::{AnonymizeConfig, register_sql};
 
-use copy::ClientPlanner;
+use job::Scheduler;
+use planner::ClientPlanner;
 
 pub use config::{executor_config, scheduler_config, session_config, session_state};
 pub use failure::message;
@@ -78,12 +83,14 @@ pub async fn connect(url: &str) -> Result<SessionContext> {
     } else {
         ":50050"
     };
-    if SchedulerGrpcClient::connect(format!("http://{address}{port}")).await.is_err() {
+    let scheduler = format!("http://{address}{port}");
+    if SchedulerGrpcClient::connect(scheduler.clone()).await.is_err() {
         return plan_err!(
             "no scheduler answers at {url}: start anonymize-scheduler there, or correct host and port"
         );
     }
-    SessionContext::remote_with_state(url, plain_state()?).await
+    let config = session_config().with_extension(Arc::new(Scheduler(scheduler)));
+    SessionContext::remote_with_state(url, session_state(config)?).await
 }
 
 /// A session with a scheduler and an executor of its own inside this process, for tests and trials.

@@ -362,3 +362,45 @@ async fn an_executor_that_dies_leaves_no_wrong_or_partial_release() {
         }
     }
 }
+
+/// Nobody waits for it any more: raw rows would lie in shuffle files, and tasks keep others waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_its_client_gives_up_ends_on_the_cluster() {
+    let directory = directory(60_000);
+    let cluster = Cluster::new(directory.path(), 2);
+    let client = cluster.client(directory.path()).await;
+    let copy = format!(
+        "COPY (SELECT * FROM {CALL}) TO '{}' STORED AS PARQUET",
+        directory.path().join("release/").display()
+    );
+    let cancelled = || cluster.logs().matches("Job cancelled: [").count();
+    // As soon as it is sent, and when it has written something.
+    for (number, is_under_way) in [(1, false), (2, true)] {
+        let (client, copy) = (client.clone(), copy.clone());
+        let query = tokio::spawn(async move { rows(&client, &copy).await });
+        let start = Instant::now();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        while is_under_way
+            && cluster.shuffle_files().is_empty()
+            && start.elapsed() < Duration::from_secs(30)
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(!query.is_finished(), "the query was faster than its test");
+        query.abort();
+        assert!(query.await.unwrap_err().is_cancelled());
+        while cancelled() < number && start.elapsed() < Duration::from_secs(60) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert!(cancelled() >= number, "the scheduler was not told");
+    }
+    let start = Instant::now();
+    while !cluster.shuffle_files().is_empty() && start.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert_eq!(cluster.shuffle_files(), Vec::<PathBuf>::new());
+    let names = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["census", "logs", "work"], "something was left");
+}

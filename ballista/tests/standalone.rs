@@ -127,3 +127,40 @@ async fn unions_of_releases_have_every_row_once_whatever_planner_is_asked_for() 
         assert_eq!(rows(&cluster, &single).await.unwrap(), rows(&local, &single).await.unwrap());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_write_a_release_explain_themselves_or_say_what_to_write() {
+    let directory = shared::directory(1000);
+    let cluster = cluster(directory.path()).await;
+    let target = directory.path().join("release");
+    let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}/' STORED AS PARQUET", target.display());
+    let explained = rows(&cluster, &format!("EXPLAIN {copy}")).await.unwrap().join("\n");
+    for part in ["client_plan", "CopyTo: format=parquet", "written by the client", "CellGatherExec"]
+    {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    assert!(!explained.contains("unspeakable"), "{explained}");
+
+    let table = format!(
+        "CREATE EXTERNAL TABLE more (age VARCHAR, sex VARCHAR) STORED AS CSV LOCATION '{}/'",
+        target.display()
+    );
+    std::fs::create_dir(&target).unwrap();
+    rows(&cluster, &table).await.unwrap();
+    let insert = format!("INSERT INTO more SELECT age, sex FROM {CALL}");
+    let fails = async |sql: &str, says: &str| {
+        let error = rows(&cluster, sql).await.unwrap_err().to_string();
+        assert!(error.contains(says) && !error.contains("Internal"), "{sql}: {error}");
+    };
+    fails(&format!("EXPLAIN ANALYZE {copy}"), "write EXPLAIN ANALYZE SELECT").await;
+    fails(&insert, "'more' of a release does not work on a cluster").await;
+    fails(&format!("EXPLAIN {insert}"), "write COPY (SELECT").await;
+    fails(&format!("EXPLAIN ANALYZE {insert}"), "write COPY (SELECT").await;
+
+    rows(&cluster, &format!("CREATE TABLE kept AS SELECT * FROM {CALL}")).await.unwrap();
+    fails("SELECT count(*) FROM kept", "the table 'kept' is in the memory of this client").await;
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0, "something was written");
+
+    rows(&cluster, &format!("CREATE VIEW seen AS SELECT * FROM {CALL}")).await.unwrap();
+    assert_eq!(number(&cluster, "SELECT count(*) FROM seen").await, 1000);
+}
