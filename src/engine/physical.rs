@@ -12,8 +12,10 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
@@ -124,8 +126,23 @@ impl QueryPlanner for AnonymizeQueryPlanner {
             for rule in rules {
                 plan = rule.optimize(plan, session.config_options())?;
             }
+            if holds_our_nodes(logical_plan)? {
+                plan = ended_in_one_task(plan);
+            }
         }
         Ok(plan)
+    }
+}
+
+/// A plan whose last step is one task. Ballista may run the tasks of a step again when an executor has died, and
+/// those of the last step have nobody behind them who would notice that rows come twice.
+fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => match plan.output_ordering().cloned() {
+            Some(order) => Arc::new(SortPreservingMergeExec::new(order, plan)),
+            None => Arc::new(CoalescePartitionsExec::new(plan)),
+        },
     }
 }
 
