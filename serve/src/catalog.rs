@@ -126,6 +126,8 @@ fn pretty_size(bytes: i64) -> String {
     format!("{size} {unit}")
 }
 
+const NOT_ANSWERED: &str = "this question about the catalog is not answered here";
+
 /// The error of a question about the catalog, in words that tell what can be asked.
 pub fn in_plain_words(failure: PgWireError, statement: &Statement) -> PgWireError {
     let PgWireError::UserError(info) = &failure else { return failure };
@@ -135,7 +137,9 @@ pub fn in_plain_words(failure: PgWireError, statement: &Statement) -> PgWireErro
         if is_catalog { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let is_limit = [state::TOO_COMPLEX, state::OUT_OF_MEMORY, state::NO_TABLE, state::NOT_READY];
-    if asks_catalog.is_continue() || is_limit.contains(&info.code.as_str()) {
+    // Planning and running a statement both come here.
+    let is_plain = info.message.starts_with(NOT_ANSWERED);
+    if asks_catalog.is_continue() || is_plain || is_limit.contains(&info.code.as_str()) {
         return failure;
     }
     let reason = info.message.lines().next().unwrap_or_default();
@@ -143,7 +147,7 @@ pub fn in_plain_words(failure: PgWireError, statement: &Statement) -> PgWireErro
     error(
         state::NOT_SUPPORTED,
         format!(
-            "this question about the catalog is not answered here ({reason}): \\d, \\dt, \\dn and \\l are, and \
+            "{NOT_ANSWERED} ({reason}): \\d, \\dt, \\dn and \\l are, and \
              information_schema has tables and columns"
         ),
     )

@@ -27,6 +27,10 @@ const MOST_LEVELS: usize = 16;
 const LONGEST_CHAIN: usize = 600;
 /// Operators and key words, wherever they are: planning takes longer with every one.
 const MOST_PARTS: usize = 10_000;
+/// What parentheses may cost together, where each costs twice as much as the one around it: so does parsing calls.
+const MOST_NESTING: usize = 1 << 17;
+/// Names with dots between them.
+const LONGEST_NAME: usize = 8;
 
 /// Refuses statements that are too long or too deep to be looked at.
 pub fn check(sql: &str) -> Result<(), PgWireError> {
@@ -35,14 +39,27 @@ pub fn check(sql: &str) -> Result<(), PgWireError> {
     }
     // What is not even a list of words is for the parser to explain.
     let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize() else { return Ok(()) };
-    let (mut nest, mut parts) = (Nest::default(), 0usize);
+    let (mut nest, mut parts, mut nesting, mut name) = (Nest::default(), 0usize, 0usize, 0usize);
     for token in &tokens {
+        name = match token {
+            Token::Period => name + 1,
+            Token::Word(_) | Token::Whitespace(_) => name,
+            _ => 0,
+        };
+        if name >= LONGEST_NAME {
+            return Err(too_complex(format!("a name has at most {LONGEST_NAME} parts")));
+        }
         if !nest.enter(token) {
             continue;
         }
         parts += 1;
+        if matches!(token, Token::LParen) {
+            nesting += 1 << nest.outer.len().min(MOST_LEVELS + 1);
+        }
         let limit = if nest.outer.len() > MOST_LEVELS {
             format!("parentheses nest at most {MOST_LEVELS} levels deep")
+        } else if nesting > MOST_NESTING {
+            "deep parentheses are too many: take parts of the statement into WITH".to_owned()
         } else if nest.depth > LONGEST_CHAIN {
             format!(
                 "an expression or query has at most {LONGEST_CHAIN} operators and key words in a row"
@@ -168,6 +185,17 @@ mod tests {
         ] {
             assert!(check(&sql).is_ok(), "{}", &sql[..80]);
         }
+    }
+
+    /// The parser's time doubles with every level of calls, so many of them side by side are as bad as one deeper.
+    #[test]
+    fn deep_calls_and_long_names_are_few() {
+        let item = |levels: usize| format!("{}1{}", "abs(".repeat(levels), ")".repeat(levels));
+        assert!(check(&format!("select {}", vec![item(6); 300].join(", "))).is_ok());
+        assert!(check(&format!("select {}", item(15))).is_ok());
+        assert!(check(&format!("select {}", vec![item(14); 20].join(", "))).is_err());
+        assert!(check("select releases.public.v.age, a.b + c.d from v").is_ok());
+        assert!(check(&format!("select {}a", "a.".repeat(20))).is_err());
     }
 
     #[test]

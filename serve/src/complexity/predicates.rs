@@ -5,7 +5,7 @@
 //! the list of results are put together likewise, and become deep.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion_postgres::pgwire::error::PgWireResult;
 
@@ -21,7 +21,7 @@ const MOST_LEVELS: u64 = 1_200;
 /// Refuses plans with conditions that become too large, and with expressions that become too deep.
 pub fn check(plan: &LogicalPlan) -> PgWireResult<()> {
     let mut largest = Size::default();
-    columns(plan, &mut largest).map_err(|error| wire::of_engine(&error))?;
+    columns(plan, NOTHING, &mut largest).map_err(|error| wire::of_engine(&error))?;
     if largest.parts > MOST_PARTS {
         return Err(too_complex(format!(
             "a condition has at most {MOST_PARTS} parts, the columns that it names written out"
@@ -55,17 +55,29 @@ fn largest_of(sizes: impl IntoIterator<Item = Size>) -> Size {
     sizes.into_iter().reduce(Size::max).unwrap_or(Size::ONE)
 }
 
-/// The size of every column that a plan returns.
-fn columns(plan: &LogicalPlan, largest: &mut Size) -> Result<Vec<Size>> {
+/// Columns, and the size of each.
+type Columns<'a> = (Option<&'a DFSchema>, &'a [Size]);
+
+/// What a query has around it that is no subquery.
+const NOTHING: Columns<'static> = (None, &[]);
+
+fn size_of(column: &Column, (schema, sizes): Columns<'_>) -> Size {
+    let at = schema.and_then(|schema| schema.maybe_index_of_column(column));
+    at.and_then(|at| sizes.get(at)).copied().unwrap_or(Size::ONE)
+}
+
+/// The size of every column that a plan returns; `outer` are the columns of the query that it is a subquery of, whose
+/// conditions become those of a join.
+fn columns(plan: &LogicalPlan, outer: Columns<'_>, largest: &mut Size) -> Result<Vec<Size>> {
     let mut given = Vec::new();
     let mut schema = DFSchema::empty();
     for input in plan.inputs() {
-        given.extend(columns(input, largest)?);
+        given.extend(columns(input, outer, largest)?);
         schema = schema.join(input.schema()).unwrap_or(schema);
     }
     let mut made = Vec::new();
     for expr in plan.expressions() {
-        let size = size(&expr, (&schema, &given), largest)?;
+        let size = size(&expr, (Some(&schema), &given), outer, largest)?;
         largest.levels = largest.levels.max(size.levels);
         made.push(size);
     }
@@ -94,36 +106,35 @@ fn fitted(given: Vec<Size>, fields: usize) -> Vec<Size> {
 }
 
 /// The size of an expression over columns of these sizes.
-fn size(expr: &Expr, input: (&DFSchema, &[Size]), largest: &mut Size) -> Result<Size> {
-    let mut measure = Measure { input, largest, parts: 0, levels: vec![0] };
+fn size(expr: &Expr, input: Columns<'_>, outer: Columns<'_>, largest: &mut Size) -> Result<Size> {
+    let mut measure = Measure { input, outer, largest, operands: vec![Size::default()] };
     expr.visit(&mut measure)?;
-    let levels = measure.levels.pop().unwrap_or(0);
-    Ok(Size { parts: measure.parts, levels })
+    Ok(measure.operands.pop().unwrap_or_default())
 }
 
 struct Measure<'a> {
-    input: (&'a DFSchema, &'a [Size]),
+    input: Columns<'a>,
+    outer: Columns<'a>,
     largest: &'a mut Size,
-    parts: u64,
-    /// The deepest operand so far, of every expression that is being looked at.
-    levels: Vec<u64>,
+    /// All operands so far, of every expression that is being looked at: their parts together, and the deepest of them.
+    operands: Vec<Size>,
 }
 
 impl Measure<'_> {
     /// The size of a part apart from its operands.
     fn own(&mut self, part: &Expr) -> Result<Size> {
+        let (input, largest) = (self.input, &mut *self.largest);
         Ok(match part {
             // A list of values may be long; what could double are columns and operators.
             Expr::Literal(..) | Expr::Placeholder(_) => Size { parts: 0, levels: 1 },
-            Expr::Column(column) => {
-                let (schema, given) = self.input;
-                let at = schema.maybe_index_of_column(column);
-                at.and_then(|at| given.get(at)).copied().unwrap_or(Size::ONE)
+            Expr::Column(column) => size_of(column, input),
+            Expr::OuterReferenceColumn(_, column) => size_of(column, self.outer),
+            Expr::ScalarSubquery(query) => largest_of(columns(&query.subquery, input, largest)?),
+            Expr::InSubquery(query) => {
+                largest_of(columns(&query.subquery.subquery, input, largest)?)
             }
-            Expr::ScalarSubquery(query) => largest_of(columns(&query.subquery, self.largest)?),
-            Expr::InSubquery(query) => largest_of(columns(&query.subquery.subquery, self.largest)?),
             Expr::Exists(query) => {
-                columns(&query.subquery.subquery, self.largest)?;
+                columns(&query.subquery.subquery, input, largest)?;
                 Size::ONE
             }
             _ => Size::ONE,
@@ -131,20 +142,36 @@ impl Measure<'_> {
     }
 }
 
+/// How often the optimizer writes an operand when it puts a part into other words.
+fn repeats(part: &Expr) -> u64 {
+    match part {
+        // `a = x OR a = y OR a = z`; longer lists stay lists.
+        Expr::InList(list) if list.list.len() <= 3 => 3,
+        Expr::Between(_) => 2,
+        Expr::Case(case) if case.expr.is_some() => 2,
+        Expr::ScalarFunction(call) => match call.func.name() {
+            "coalesce" | "nvl" | "nvl2" | "ifnull" | "nullif" | "greatest" | "least" => 2,
+            _ => 1,
+        },
+        _ => 1,
+    }
+}
+
 impl<'n> TreeNodeVisitor<'n> for Measure<'_> {
     type Node = Expr;
 
     fn f_down(&mut self, _part: &'n Expr) -> Result<TreeNodeRecursion> {
-        self.levels.push(0);
+        self.operands.push(Size::default());
         Ok(TreeNodeRecursion::Continue)
     }
 
     fn f_up(&mut self, part: &'n Expr) -> Result<TreeNodeRecursion> {
         let own = self.own(part)?;
-        self.parts = self.parts.saturating_add(own.parts);
-        let operands = self.levels.pop().unwrap_or(0);
-        if let Some(outer) = self.levels.last_mut() {
-            *outer = (*outer).max(operands.saturating_add(own.levels));
+        let operands = self.operands.pop().unwrap_or_default();
+        let parts = operands.parts.saturating_mul(repeats(part)).saturating_add(own.parts);
+        if let Some(outer) = self.operands.last_mut() {
+            outer.parts = outer.parts.saturating_add(parts);
+            outer.levels = outer.levels.max(operands.levels.saturating_add(own.levels));
         }
         Ok(TreeNodeRecursion::Continue)
     }

@@ -65,9 +65,7 @@ impl RefuseWideRows {
     ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         check_constants(&node, widest)?;
         let (repeated, first) = match node.name() {
-            "WindowAggExec" | "BoundedWindowAggExec" => {
-                (Repeated::Values(repeated_columns(&node)), 0)
-            }
+            "WindowAggExec" | "BoundedWindowAggExec" => (repeated_values(&node), 0),
             "UnnestExec" => (Repeated::Elements, 0),
             // Its first input is not repeated, those after it are.
             "ScalarSubqueryExec" => (Repeated::RowsOfABatch, 1),
@@ -89,34 +87,48 @@ impl RefuseWideRows {
     }
 }
 
-/// The columns of the input whose values the functions of a window return, once for every function. A value of fixed
-/// size is never too wide, and columns that are only handed on are held as they are.
-fn repeated_columns(node: &Arc<dyn ExecutionPlan>) -> Arc<[usize]> {
+/// What the functions of a window return, once for every function. A value of fixed size is never too wide, and columns
+/// that are only handed on are held as they are.
+fn repeated_values(node: &Arc<dyn ExecutionPlan>) -> Repeated {
     let functions = match (node.downcast_ref::<WindowAggExec>(), node.downcast_ref()) {
         (Some(window), _) => window.window_expr(),
         (None, Some(window)) => BoundedWindowAggExec::window_expr(window),
-        (None, None) => return (0..node.schema().fields().len()).collect(),
+        (None, None) => {
+            let columns = (0..node.schema().fields().len()).collect();
+            return Repeated::Values { columns, constants: 0 };
+        }
     };
     let is_wide = |function: &&Arc<dyn WindowExpr>| {
         function.field().map_or(true, |field| field.data_type().primitive_width().is_none())
     };
-    let arguments = functions.iter().filter(is_wide).flat_map(|function| function.expressions());
-    arguments.flat_map(|argument| collect_columns(&argument)).map(|column| column.index()).collect()
+    let arguments: Vec<Arc<dyn PhysicalExpr>> =
+        functions.iter().filter(is_wide).flat_map(|function| function.expressions()).collect();
+    let columns = arguments.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+    let constants = arguments.iter().fold(0, |sum, one| constants(one).saturating_add(sum));
+    Repeated::Values { columns, constants }
 }
 
-/// Constants are repeated for every row of a batch. Those of a list of alternatives are not.
+/// Bytes of the constants in an expression. Those of a list of alternatives are not repeated.
+fn constants(root: &Arc<dyn PhysicalExpr>) -> usize {
+    let mut bytes = 0usize;
+    let _ = root.apply(|expr: &Arc<dyn PhysicalExpr>| {
+        if expr.is::<InListExpr>() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            bytes = bytes.saturating_add(literal.value().size());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    bytes
+}
+
+/// Constants are repeated for every row of a batch.
 fn check_constants(node: &Arc<dyn ExecutionPlan>, widest: usize) -> Result<()> {
     let mut bytes = 0usize;
     node.apply_expressions(&mut |root| {
-        root.apply(|expr: &Arc<dyn PhysicalExpr>| {
-            if expr.is::<InListExpr>() {
-                return Ok(TreeNodeRecursion::Jump);
-            }
-            if let Some(literal) = expr.downcast_ref::<Literal>() {
-                bytes = bytes.saturating_add(literal.value().size());
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
+        bytes = bytes.saturating_add(constants(root));
+        Ok(TreeNodeRecursion::Continue)
     })?;
     // Numbers count as well: a few bytes each, by the hundred.
     let most = widest.max(64 << 10);
@@ -131,8 +143,11 @@ fn check_constants(node: &Arc<dyn ExecutionPlan>, widest: usize) -> Result<()> {
 #[derive(Debug, Clone)]
 enum Repeated {
     RowsOfABatch,
-    /// A value of each of these columns for all rows.
-    Values(Arc<[usize]>),
+    /// A value of each of these columns for all rows, and constants of so many bytes.
+    Values {
+        columns: Arc<[usize]>,
+        constants: usize,
+    },
     Elements,
 }
 
@@ -141,6 +156,8 @@ enum Repeated {
 struct Seen {
     rows: usize,
     bytes: usize,
+    /// The widest values that are repeated, of all batches: a window holds them to its end.
+    widest: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -161,13 +178,14 @@ impl Limits {
         let row = sum(&mut batch.columns().iter())?;
         let (row, too_wide, most) = match &self.repeated {
             Repeated::RowsOfABatch => (row, row > self.widest, self.widest),
-            Repeated::Values(columns) => {
+            Repeated::Values { columns, constants } => {
                 seen.rows += batch.num_rows();
                 for column in batch.columns() {
                     seen.bytes = seen.bytes.saturating_add(total(column)?);
                 }
-                let repeated = sum(&mut columns.iter().filter_map(|at| batch.columns().get(*at)))?;
-                let row = repeated.max(seen.bytes / seen.rows.max(1));
+                let here = sum(&mut columns.iter().filter_map(|at| batch.columns().get(*at)))?;
+                seen.widest = seen.widest.max(here);
+                let row = seen.widest.saturating_add(*constants).max(seen.bytes / seen.rows.max(1));
                 let most = self.memory / seen.rows.max(1);
                 (row, row > most && row > ORDINARY, most)
             }

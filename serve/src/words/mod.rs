@@ -9,7 +9,9 @@ mod subqueries;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Statement, Value, ValueWithSpan, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
+};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser as SqlParser;
 use datafusion_postgres::pgwire::error::PgWireResult;
@@ -31,13 +33,13 @@ pub fn in_known_words(sql: &str) -> PgWireResult<Cow<'_, str>> {
         return Ok(Cow::Borrowed(sql));
     };
     let mut changed = arrays::write_out(&mut statements)?;
-    if may_have_subqueries {
+    if may_have_subqueries && !subqueries::ask_catalogs(&statements) {
         changed |= subqueries::protect(&mut statements);
     }
     if !changed {
         return Ok(Cow::Borrowed(sql));
     }
-    let _ = statements.visit(&mut WithEscapes);
+    let _ = statements.visit(&mut AsItIsRead);
     let statements: Vec<String> = statements.iter().map(Statement::to_string).collect();
     Ok(Cow::Owned(statements.join("; ")))
 }
@@ -64,18 +66,30 @@ fn refresh_as_call(sql: &str) -> Option<String> {
     Some(format!("CALL {REFRESH}('{view}')"))
 }
 
-/// Writes texts with two quotes in a row, or one after a backslash, in the notation with escapes. In the plain one they
-/// would be taken for quotes that are escaped already, and lose one.
-struct WithEscapes;
+/// Makes statements say when they are written down what they said before.
+struct AsItIsRead;
 
-impl VisitorMut for WithEscapes {
+impl VisitorMut for AsItIsRead {
     type Break = ();
 
+    /// Writes texts with two quotes in a row, or one after a backslash, in the notation with escapes. In the plain one
+    /// they would be taken for quotes that are escaped already, and lose one.
     fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
         if let Value::SingleQuotedString(text) = &mut value.value
             && ["''", "\\'"].iter().any(|quotes| text.contains(quotes))
         {
             value.value = Value::EscapedStringLiteral(std::mem::take(text));
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Puts parentheses around a sign behind a sign: two minus signs begin a comment.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::UnaryOp { expr: operand, .. } = expr
+            && matches!(operand.as_ref(), Expr::UnaryOp { .. })
+        {
+            let signed = std::mem::replace(operand.as_mut(), Expr::value(Value::Null));
+            **operand = Expr::Nested(Box::new(signed));
         }
         ControlFlow::Continue(())
     }
@@ -110,6 +124,13 @@ mod tests {
             };
             assert_eq!(value(&known), value(&sql), "{known}");
         }
+    }
+
+    #[test]
+    fn signs_behind_signs_are_no_comments() {
+        let known = in_known_words("SELECT - -1, - - -a, (SELECT 2)").unwrap();
+        assert!(!known.contains("--") && known.contains("((SELECT"), "{known}");
+        assert!(SqlParser::parse_sql(&PostgreSqlDialect {}, &known).is_ok(), "{known}");
     }
 
     #[derive(Default)]
