@@ -15,7 +15,7 @@ use datafusion_anonymize::engine::{
     AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
 };
 
-use crate::shuffle::{ReadOnceCodec, one_partition_per_task};
+use crate::shuffle::{ReadOnceCodec, read_once};
 
 /// Executors ask for tasks and know themselves how many they run. A scheduler that hands tasks out counts them, and
 /// forgets to count those back whose step is started again because an executor died: after a few of them the
@@ -47,7 +47,7 @@ pub fn session_config() -> SessionConfig {
 /// files are not read: they are values of rows, and plans are logged.
 pub fn session_state(config: SessionConfig) -> Result<SessionState> {
     let config = config.with_ballista_adaptive_query_planner(false).with_collect_statistics(false);
-    let config = one_partition_per_task(config);
+    let config = read_once(config);
     Ok(with_cluster_planning(default_session_builder(config)?))
 }
 
@@ -79,6 +79,22 @@ pub fn executor_config() -> ExecutorProcessConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_cannot_ask_for_readers_that_read_wrongly() -> Result<()> {
+        let asked = session_config()
+            .set_usize("ballista.scheduler.max_partitions_per_task", 8)
+            .set_bool("ballista.shuffle.force_remote_read", false);
+        let config = session_state(asked)?.config().clone();
+        let entries = config.options().entries();
+        let value = |key: &str| {
+            let entry = entries.iter().find(|entry| entry.key == key);
+            entry.and_then(|entry| entry.value.clone())
+        };
+        assert_eq!(value("ballista.scheduler.max_partitions_per_task").as_deref(), Some("1"));
+        assert_eq!(value("ballista.shuffle.force_remote_read").as_deref(), Some("true"));
+        Ok(())
+    }
 
     /// Whoever hands out tasks loses count of those of a step that starts again.
     #[test]

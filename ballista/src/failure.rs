@@ -33,7 +33,12 @@ pub fn message(error: &DataFusionError) -> String {
 /// The last text in quotes, as it was before it was quoted.
 fn innermost(wrapped: &str) -> Option<String> {
     let end = wrapped.rfind("\")")?;
-    let start = wrapped[..end].rfind("(\"")? + 2;
+    let quoted = wrapped[..end].rfind("(\"")?;
+    // The way to where an error was made, if that is recorded.
+    if let Some(before) = wrapped[..quoted].strip_suffix("Some") {
+        return innermost(before);
+    }
+    let start = quoted + 2;
     let mut message = String::with_capacity(end - start);
     let mut letters = wrapped[start..end].chars();
     while let Some(letter) = letters.next() {
@@ -61,6 +66,17 @@ mod tests {
     fn quotes_inside_a_message_stay() {
         let text = r#"Job 1A failed: Job failed due to stage 1 failed: Task failed due to runtime execution error: DataFusionError(Execution("option \"k\" (10)\nis small"))"#;
         assert_eq!(of(text), "on the cluster, job 1A: option \"k\" (10)\nis small");
+    }
+
+    #[test]
+    fn what_follows_a_message_is_not_taken_for_it() {
+        let of_arrow = |inner: &str| {
+            of(&format!(
+                "Job 1A failed: stage 1 failed: DataFusionError(ArrowError({inner}, Some(\"\")))"
+            ))
+        };
+        assert_eq!(of_arrow("ComputeError(\"odd\")"), "on the cluster, job 1A: odd");
+        assert!(of_arrow("DictionaryKeyOverflowError").contains("DictionaryKeyOverflowError"));
     }
 
     #[test]

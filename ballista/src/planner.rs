@@ -125,6 +125,13 @@ fn check_not_inserted(plan: &LogicalPlan) -> Result<()> {
 fn check_tables(plan: &LogicalPlan) -> Result<()> {
     let mut in_memory = None;
     plan.apply_with_subqueries(|plan| {
+        if let LogicalPlan::Dml(statement) = plan
+            && let Ok(provider) = source_as_provider(&statement.target)
+            && provider.is::<MemTable>()
+        {
+            in_memory = Some(statement.table_name.clone());
+            return Ok(TreeNodeRecursion::Stop);
+        }
         if let LogicalPlan::TableScan(scan) = plan
             && let Ok(provider) = source_as_provider(&scan.source)
             && provider.is::<MemTable>()
@@ -137,7 +144,7 @@ fn check_tables(plan: &LogicalPlan) -> Result<()> {
     match in_memory {
         None => Ok(()),
         Some(name) => plan_err!(
-            "the table '{name}' is in the memory of this client, where a cluster cannot read it: write CREATE VIEW instead \
+            "the table '{name}' is in the memory of this client, where a cluster cannot reach it: write CREATE VIEW instead \
              of CREATE TABLE, or COPY its query to files and read them with CREATE EXTERNAL TABLE"
         ),
     }

@@ -5,14 +5,19 @@
 //! elsewhere, and are not told to forget it (`RunningStage::to_unresolved` in `ballista-scheduler`, whose output
 //! `StageOutput::add_partition` adds to what its readers have): they would read the rows of these tasks twice.
 //!
-//! Tasks of a step are counted from 0 in every attempt, and every task has one partition
-//! ([`one_partition_per_task`]), so that a task of the new attempt has the number of the one whose place it takes: of two
-//! places with rows of one task the later one counts.
+//! A step that starts again counts its tasks from 0, and every task has one partition ([`read_once`]), so that a task of the
+//! new attempt has the number of the one whose place it takes: of two places with rows of one task the later one counts.
+//!
+//! Files of tasks are called by their numbers, whatever attempt they are of, and Ballista's reader takes one from its own
+//! disk if there is one of that name, though the rows are said to be elsewhere: on an executor where the first attempt has
+//! failed half-way it would read that. So every place is asked for its rows, the own one too.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use ballista_core::config::BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK;
+use ballista_core::config::{
+    BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, BALLISTA_SHUFFLE_READER_FORCE_REMOTE_READ,
+};
 use ballista_core::execution_plans::ShuffleReaderExec;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use ballista_core::serde::scheduler::PartitionLocation;
@@ -69,9 +74,12 @@ fn keep_last_of_each_task(places: &mut Vec<PartitionLocation>) {
     *places = kept;
 }
 
-/// Whatever a client asks for: a task with several partitions would have another number in another attempt.
-pub(crate) fn one_partition_per_task(config: SessionConfig) -> SessionConfig {
-    config.set_usize(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
+/// Whatever a client asks for: a task with several partitions would have another number in another attempt, and a file of
+/// a name is not always the one that is meant.
+pub(crate) fn read_once(config: SessionConfig) -> SessionConfig {
+    config
+        .set_usize(BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, 1)
+        .set_bool(BALLISTA_SHUFFLE_READER_FORCE_REMOTE_READ, true)
 }
 
 #[cfg(test)]

@@ -157,11 +157,27 @@ impl Staging {
                 for published in &moved {
                     let _ = self.store.delete(published).await;
                 }
+                self.remove_empty(moved.iter().chain([&to]));
                 return Err(error);
             }
             moved.push(to);
         }
         Ok(())
+    }
+
+    /// Removes the directories of files that were to be published, if they are below the target and empty.
+    fn remove_empty<'a>(&self, files: impl Iterator<Item = &'a StorePath>) {
+        let local = LocalFileSystem::new();
+        let Ok(target) = local.path_to_filesystem(self.target.prefix()) else { return };
+        if self.staged.scheme() != "file" {
+            return;
+        }
+        for file in files.filter_map(|file| local.path_to_filesystem(file).ok()) {
+            let above = file.ancestors().skip(1);
+            for directory in above.take_while(|path| path.starts_with(&target) && *path != target) {
+                let _ = fs::remove_dir(directory);
+            }
+        }
     }
 
     /// On this machine at once: a runtime that is shutting down runs no more tasks of the object store.
@@ -171,10 +187,8 @@ impl Staging {
         }
         let files = LocalFileSystem::new();
         let (from, to) = (files.path_to_filesystem(from)?, files.path_to_filesystem(to)?);
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::rename(&from, &to).map_err(|error| {
+        let directory = to.parent().map_or(Ok(()), fs::create_dir_all);
+        directory.and_then(|()| fs::rename(&from, &to)).map_err(|error| {
             exec_datafusion_err!(
                 "COPY TO '{}': a complete file cannot be moved to {} ({}); nothing was left behind",
                 self.target,
@@ -206,14 +220,19 @@ impl Staging {
         self.is_over = true;
     }
 
-    /// Removes the hidden directory, and nothing that is not called by its name, and the empty directories that were
-    /// made for it. Object stores have none.
-    fn remove_directory(&self) {
-        let Ok(path) = self.staged.get_url().to_file_path() else { return };
+    /// The hidden directory on this machine.
+    fn hidden(&self) -> Option<PathBuf> {
+        let path = self.staged.get_url().to_file_path().ok()?;
         let is_hidden = |path: &&Path| {
             path.file_name().is_some_and(|name| name == self.place.directory.as_str())
         };
-        if let Some(hidden) = path.ancestors().find(is_hidden) {
+        path.ancestors().find(is_hidden).map(Path::to_owned)
+    }
+
+    /// Removes the hidden directory, and nothing that is not called by its name, and the empty directories that were
+    /// made for it. Object stores have none.
+    fn remove_directory(&self) {
+        if let Some(hidden) = self.hidden() {
             let _ = fs::remove_dir_all(hidden);
         }
         // They are not empty if a release is there, or if somebody else has found a use for them.
@@ -229,12 +248,16 @@ impl Drop for Staging {
         if self.is_over {
             return;
         }
-        // Writers that have been told to stop may still be at it.
-        for _ in 0..5 {
+        // Writers that have been told to stop may still be at it, and make the directory again.
+        let mut gone = 0;
+        for _ in 0..100 {
+            gone = if self.hidden().is_some_and(|hidden| hidden.exists()) { 0 } else { gone + 1 };
             self.remove_directory();
+            if gone > 5 {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.remove_directory();
     }
 }
 
