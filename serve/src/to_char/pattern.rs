@@ -126,7 +126,7 @@ fn after_ordinal<'a>(
     match rest.split_at_checked(2) {
         Some((suffix, _)) if !suffix.eq_ignore_ascii_case("th") => Ok((None, rest)),
         Some((suffix, _)) if !field.is_number() => Err(format!(
-            "to_char takes {suffix} only behind a number, such as DD{suffix}, and not behind {name}; write texts that are no pattern in quotes: '\"{suffix}\"'"
+            "to_char takes {suffix} only behind a number, such as DD{suffix}, and not behind {name}; write texts in quotes: '\"{suffix}\"'"
         )),
         Some(("TH", after)) => Ok((Some(true), after)),
         Some(("th", after)) => Ok((Some(false), after)),
@@ -138,10 +138,8 @@ fn after_ordinal<'a>(
 /// Postgres takes such a word apart in ways that nobody means.
 fn mixed(written: &str, may_be_capital: bool) -> String {
     let (upper, lower) = (written.to_ascii_uppercase(), written.to_ascii_lowercase());
-    let capital = match may_be_capital {
-        true => format!(", {}{}", &upper[..1], &lower[1..]),
-        false => String::new(),
-    };
+    let capital =
+        if may_be_capital { format!(", {}{}", &upper[..1], &lower[1..]) } else { String::new() };
     format!(
         "to_char does not know the pattern {written}: write {upper}{capital} or {lower}, or the text in quotes: '\"{written}\"'"
     )
