@@ -56,8 +56,24 @@ pub enum Field {
     Impossible,
 }
 
+impl Field {
+    pub fn is_name(self) -> bool {
+        matches!(self, Self::MonthName | Self::MonthShort | Self::DayName | Self::DayShort)
+    }
+
+    pub fn is_offset(self) -> bool {
+        matches!(self, Self::Offset | Self::OffsetHours | Self::OffsetMinutes)
+    }
+
+    /// Whether it can be an ordinal, such as 5th.
+    pub fn is_number(self) -> bool {
+        let is_half = matches!(self, Self::HalfDay | Self::HalfDayWithPoints);
+        !self.is_name() && !self.is_offset() && !is_half
+    }
+}
+
 /// All of them; of those that begin alike the longest comes first.
-const FIELDS: [(&str, Field); 53] = [
+const FIELDS: [(&str, Field); 56] = [
     ("SSSSS", Field::SecondOfDay),
     ("SSSS", Field::SecondOfDay),
     ("Y,YYY", Field::YearWithComma),
@@ -110,6 +126,9 @@ const FIELDS: [(&str, Field); 53] = [
     ("RM", Field::Impossible),
     ("BC", Field::Impossible),
     ("AD", Field::Impossible),
+    ("B.C.", Field::Impossible),
+    ("A.D.", Field::Impossible),
+    ("FX", Field::Impossible),
     ("SP", Field::Impossible),
 ];
 
@@ -131,7 +150,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The field whose name a text begins with.
+/// The field whose name a text begins with, in whatever letters.
 pub fn field_at(rest: &str) -> Option<(&'static str, Field)> {
     let begins = |name: &str| {
         rest.get(..name.len()).is_some_and(|written| written.eq_ignore_ascii_case(name))
@@ -139,13 +158,17 @@ pub fn field_at(rest: &str) -> Option<(&'static str, Field)> {
     FIELDS.into_iter().find(|(name, _)| begins(name))
 }
 
-/// In which letters a field's name is written.
-pub fn letters(written: &str) -> Letters {
-    let mut signs = written.chars().filter(char::is_ascii_alphabetic);
-    match (signs.next(), signs.next()) {
-        (Some('A'..='Z'), Some('a'..='z')) => Letters::Capital,
-        (Some('A'..='Z'), _) => Letters::Upper,
-        _ => Letters::Lower,
+/// In which letters a word is written; nothing if it is in a mixture that Postgres does not know.
+pub fn letters(written: &str, may_be_capital: bool) -> Option<Letters> {
+    let is_lower = |text: &str| !text.contains(|sign: char| sign.is_ascii_uppercase());
+    if !written.contains(|sign: char| sign.is_ascii_lowercase()) {
+        Some(Letters::Upper)
+    } else if is_lower(written) {
+        Some(Letters::Lower)
+    } else if may_be_capital && written.get(1..).is_some_and(is_lower) {
+        Some(Letters::Capital)
+    } else {
+        None
     }
 }
 
@@ -158,7 +181,10 @@ pub fn write_field(
 ) -> fmt::Result {
     let week = time.iso_week();
     let micros = time.nanosecond() / 1_000 % 1_000_000;
-    let minutes_off = time.offset().local_minus_utc() / 60;
+    let seconds_off = time.offset().local_minus_utc();
+    // Apart from the hours, which cannot tell that less than an hour is negative.
+    let (sign, seconds_off) = (if seconds_off < 0 { '-' } else { '+' }, seconds_off.abs());
+    let (hours_off, minutes_off) = (seconds_off / 3_600, seconds_off / 60 % 60);
     let day = i64::from(time.day0());
     let (number, width) = match field {
         Field::MonthName => return name(MONTHS[time.month0() as usize], 9, letters, trimmed, text),
@@ -168,30 +194,24 @@ pub fn write_field(
         Field::DayName => return name(weekday(time), 9, letters, trimmed, text),
         Field::DayShort => return name(&weekday(time)[..3], 3, letters, trimmed, text),
         Field::HalfDay => {
-            return name(
-                if time.hour() < 12 { "AM" } else { "PM" },
-                2,
-                halves(letters),
-                trimmed,
-                text,
-            );
+            return name(if time.hour() < 12 { "AM" } else { "PM" }, 2, letters, trimmed, text);
         }
         Field::HalfDayWithPoints => {
             let half = if time.hour() < 12 { "A.M." } else { "P.M." };
-            return name(half, 4, halves(letters), trimmed, text);
+            return name(half, 4, letters, trimmed, text);
         }
         Field::YearWithComma => {
             let year = time.year();
             return write!(text, "{},{:03}", year / 1_000, year % 1_000);
         }
         Field::Offset => {
-            write!(text, "{:+03}", minutes_off / 60)?;
-            return match minutes_off % 60 {
+            write!(text, "{sign}{hours_off:02}")?;
+            return match seconds_off % 3_600 {
                 0 => Ok(()),
-                minutes => write!(text, ":{:02}", minutes.abs()),
+                _ => write!(text, ":{minutes_off:02}"),
             };
         }
-        Field::OffsetHours => return write!(text, "{:+03}", minutes_off / 60),
+        Field::OffsetHours => return write!(text, "{sign}{hours_off:02}"),
         Field::Year(digits) => (last_digits(time.year(), digits), digits),
         Field::IsoYear(digits) => (last_digits(week.year(), digits), digits),
         Field::Century => (i64::from((time.year() + 99).div_euclid(100)), 2),
@@ -221,7 +241,7 @@ pub fn write_field(
             let cut = micros / 10_u32.pow(6 - digits);
             return write!(text, "{cut:0width$}", width = digits as usize);
         }
-        Field::OffsetMinutes => (i64::from(minutes_off.abs() % 60), 2),
+        Field::OffsetMinutes => (i64::from(minutes_off), 2),
         // No pattern is made of it.
         Field::Impossible => return Err(fmt::Error),
     };
@@ -230,19 +250,12 @@ pub fn write_field(
 }
 
 fn last_digits(year: i32, digits: u32) -> i64 {
-    // There is no year 0: the one before the year 1 is called 1 as well.
-    let year = if year > 0 { year } else { 1 - year };
     // Four digits are the whole year, however many it has.
     if digits == 4 { i64::from(year) } else { i64::from(year).rem_euclid(10_i64.pow(digits)) }
 }
 
 fn weekday(time: &DateTime<FixedOffset>) -> &'static str {
     DAYS[time.weekday().num_days_from_sunday() as usize]
-}
-
-/// There is no capital form of the halves of a day.
-fn halves(letters: Letters) -> Letters {
-    if letters == Letters::Capital { Letters::Upper } else { letters }
 }
 
 fn name(

@@ -25,11 +25,21 @@ impl Pattern {
                 rest = quoted(&rest[1..], &mut parts);
                 continue;
             }
-            let (trimmed, after) = after_prefix(rest);
+            // Outside of quotes a backslash means something only there.
+            if let Some(after) = rest.strip_prefix("\\\"") {
+                literal('"', &mut parts);
+                rest = after;
+                continue;
+            }
+            let (trimmed, after) = after_prefix(rest)?;
             let Some((name, field)) = field_at(after) else {
                 if sign == '%' {
                     return Err("to_char takes Postgres' patterns, such as YYYY-MM-DD HH24:MI: write those, or date_format \
                         for patterns such as %Y-%m-%d"
+                        .to_owned());
+                }
+                if trimmed {
+                    return Err("to_char takes FM only in front of a field: write FMDD, or \"FM\" in quotes for the text"
                         .to_owned());
                 }
                 literal(sign, &mut parts);
@@ -41,12 +51,15 @@ impl Pattern {
                     "to_char does not know the pattern {name} here; write texts that are no pattern in quotes: '\"{name}\"'"
                 ));
             }
-            let written = &after[..name.len()];
-            rest = &after[name.len()..];
-            let ordinal = rest.get(..2).filter(|next| next.eq_ignore_ascii_case("th"));
-            rest = ordinal.map_or(rest, |next| &rest[next.len()..]);
-            let ordinal = ordinal.map(|next| next.starts_with('T'));
-            parts.push(Part::Field { field, letters: letters(written), trimmed, ordinal });
+            if trimmed && field.is_offset() {
+                return Err(format!("to_char does not take FM in front of {name}: write {name}"));
+            }
+            let (written, following) = after.split_at(name.len());
+            let letters =
+                letters(written, field.is_name()).ok_or_else(|| mixed(written, field.is_name()))?;
+            let (ordinal, following) = after_ordinal(name, field, following)?;
+            rest = following;
+            parts.push(Part::Field { field, letters, trimmed, ordinal });
         }
         Ok(Self(parts))
     }
@@ -80,11 +93,7 @@ fn quoted<'a>(rest: &'a str, parts: &mut Vec<Part>) -> &'a str {
     while let Some((at, sign)) = signs.next() {
         match sign {
             '"' => return &rest[at + 1..],
-            '\\' => {
-                if let Some((_, next)) = signs.next() {
-                    literal(next, parts);
-                }
-            }
+            '\\' => literal(signs.next().map_or(sign, |(_, next)| next), parts),
             other => literal(other, parts),
         }
     }
@@ -100,11 +109,40 @@ fn literal(sign: char, parts: &mut Vec<Part>) {
 }
 
 /// Whether `FM` says that numbers have no zeros and names no blanks around them, and what follows it.
-fn after_prefix(rest: &str) -> (bool, &str) {
-    match rest.get(..2) {
-        Some(prefix) if prefix.eq_ignore_ascii_case("fm") => (true, &rest[2..]),
-        _ => (false, rest),
+fn after_prefix(rest: &str) -> Result<(bool, &str), String> {
+    match rest.split_at_checked(2) {
+        Some(("FM" | "fm", after)) => Ok((true, after)),
+        Some((prefix, _)) if prefix.eq_ignore_ascii_case("fm") => Err(mixed(prefix, false)),
+        _ => Ok((false, rest)),
     }
+}
+
+/// Whether `TH` makes a field an ordinal, in upper letters or not, and what follows it.
+fn after_ordinal<'a>(
+    name: &str,
+    field: Field,
+    rest: &'a str,
+) -> Result<(Option<bool>, &'a str), String> {
+    match rest.split_at_checked(2) {
+        Some((suffix, _)) if !suffix.eq_ignore_ascii_case("th") => Ok((None, rest)),
+        Some((suffix, _)) if !field.is_number() => Err(format!(
+            "to_char takes {suffix} only behind a number, such as DD{suffix}, and not behind {name}; write texts in quotes: '\"{suffix}\"'"
+        )),
+        Some(("TH", after)) => Ok((Some(true), after)),
+        Some(("th", after)) => Ok((Some(false), after)),
+        Some((suffix, _)) => Err(mixed(suffix, false)),
+        None => Ok((None, rest)),
+    }
+}
+
+/// Postgres takes such a word apart in ways that nobody means.
+fn mixed(written: &str, may_be_capital: bool) -> String {
+    let (upper, lower) = (written.to_ascii_uppercase(), written.to_ascii_lowercase());
+    let capital =
+        if may_be_capital { format!(", {}{}", &upper[..1], &lower[1..]) } else { String::new() };
+    format!(
+        "to_char does not know the pattern {written}: write {upper}{capital} or {lower}, or the text in quotes: '\"{written}\"'"
+    )
 }
 
 fn ordinal_suffix(number: &str) -> &'static str {
@@ -149,7 +187,9 @@ mod tests {
             ("DDth FMDDth Mon", "05th 5th Mar"),
             ("SSSS OF TZH:TZM", "58029 +00 +00:00"),
             ("\"a \\\"b\\\"\" - é", "a \"b\" - é"),
-            ("", ""),
+            ("\"\"", ""),
+            ("\\\"YYYY\\\" \\ \"\\", "\"2024\" \\ \\"),
+            ("fmdd ddTH a.m. MONTH Monday", "5 05TH p.m. MARCH     Martuesday  "),
         ] {
             assert_eq!(shown(pattern, time), expected, "{pattern}");
         }
@@ -158,6 +198,12 @@ mod tests {
             shown("HH12 A.M. TZH:TZM OF", "2001-12-31T00:00:00-03:30"),
             "12 A.M. -03:30 -03:30"
         );
+        for (zone, expected) in
+            [("-00:30", "-00:30 -00:30"), ("+00:30", "+00:30 +00:30"), ("-05:00", "-05:00 -05")]
+        {
+            let time = format!("2001-12-31T00:00:00{zone}");
+            assert_eq!(shown("TZH:TZM OF", &time), expected);
+        }
         assert_eq!(shown("FMDDth FMDDTH", "2001-12-21T00:00:00Z"), "21st 21ST");
         assert_eq!(shown("FMDDth", "2001-12-12T00:00:00Z"), "12th");
     }
@@ -169,6 +215,27 @@ mod tests {
             ("YYYY BC", "'\"BC\"'"),
             ("TMMonth", "TM"),
             ("HH24:MI TZ", "TZ"),
+            ("YYYY A.D.", "'\"A.D.\"'"),
+            ("YYYY b.c.", "'\"B.C.\"'"),
+            ("FXYYYY", "FX"),
+            ("Mm", "write MM or mm"),
+            ("Hh24", "HH24 or hh24"),
+            ("Am", "AM or am"),
+            ("P.m.", "P.M. or p.m."),
+            ("Yyyy", "YYYY or yyyy"),
+            ("mONTH", "MONTH, Month or month"),
+            ("DaY", "DAY, Day or day"),
+            ("Fmdd", "FM or fm"),
+            ("DDTh", "TH or th"),
+            ("FM-DD", "in front of a field"),
+            ("FM", "in front of a field"),
+            ("FM\"a\"DD", "in front of a field"),
+            ("Monthth", "behind a number"),
+            ("TZMTH", "behind a number"),
+            ("amth", "behind a number"),
+            ("FMOF", "write OF"),
+            ("FMTZH", "write TZH"),
+            ("fmtzm", "write TZM"),
         ] {
             let refused = Pattern::parse(pattern).unwrap_err();
             assert!(refused.contains(expected), "{pattern}: {refused}");

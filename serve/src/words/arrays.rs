@@ -20,9 +20,6 @@ use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
 use crate::wire::{error, state};
 
-/// Arrays within arrays; the type cannot have more.
-const MOST_LEVELS: usize = 6;
-
 /// Whether there may be one.
 pub fn may_have(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
@@ -56,8 +53,10 @@ impl VisitorMut for WriteOut {
 impl WriteOut {
     fn write_out(&mut self, expr: &mut Expr) -> PgWireResult<()> {
         match expr {
-            Expr::Cast { expr: literal, data_type: DataType::Array(_), .. } => {
+            Expr::Cast { expr: literal, data_type: DataType::Array(of), .. } => {
+                refuse_lengths(of)?;
                 if let Some(text) = text(literal) {
+                    refuse_arrays(of)?;
                     let elem = read(text)?;
                     **literal = Expr::Array(Array { elem, named: true });
                     self.found = true;
@@ -85,6 +84,7 @@ fn text(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+            Value::DollarQuotedString(quoted) => Some(&quoted.value),
             _ => None,
         },
         Expr::Nested(inner) => text(inner),
@@ -106,6 +106,7 @@ fn elements(array: &Expr) -> PgWireResult<Option<Vec<Expr>>> {
         Expr::Nested(inner) => return elements(inner),
         Expr::Array(array) => array.elem.clone(),
         Expr::Cast { kind, expr, data_type: DataType::Array(of), .. } => {
+            refuse_lengths(of)?;
             let (Some(list), Some(data_type)) = (elements(expr)?, element_type(of)) else {
                 return Ok(None);
             };
@@ -128,6 +129,48 @@ fn element_type(of: &ArrayElemTypeDef) -> Option<&DataType> {
     }
 }
 
+/// The engine does not cut texts to a length. `char` is one, too: that of one character.
+fn refuse_lengths(of: &ArrayElemTypeDef) -> PgWireResult<()> {
+    let (ArrayElemTypeDef::SquareBracket(inner, _)
+    | ArrayElemTypeDef::AngleBracket(inner)
+    | ArrayElemTypeDef::Parenthesis(inner)) = of
+    else {
+        return Ok(());
+    };
+    match &**inner {
+        DataType::Array(of) => refuse_lengths(of),
+        DataType::Char(_)
+        | DataType::Character(_)
+        | DataType::Varchar(Some(_))
+        | DataType::CharVarying(Some(_))
+        | DataType::CharacterVarying(Some(_))
+        | DataType::Nvarchar(Some(_)) => {
+            let message = format!(
+                "arrays of {inner} are not supported: write text[], and left(value, length) to cut values"
+            );
+            Err(error(state::NOT_SUPPORTED, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A literal of an array of arrays would become another one.
+fn refuse_arrays(of: &ArrayElemTypeDef) -> PgWireResult<()> {
+    match of {
+        ArrayElemTypeDef::SquareBracket(inner, _) | ArrayElemTypeDef::AngleBracket(inner)
+            if matches!(**inner, DataType::Array(_)) =>
+        {
+            Err(nested())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn nested() -> PgWireError {
+    let message = "literals of arrays within arrays are not supported: write ARRAY[ARRAY['value'], ARRAY['value']]";
+    error(state::NOT_SUPPORTED, message)
+}
+
 fn cast(kind: &CastKind, value: Expr, data_type: &DataType) -> Expr {
     Expr::Cast {
         kind: kind.clone(),
@@ -144,7 +187,7 @@ fn read(literal: &str) -> PgWireResult<Vec<Expr>> {
     if signs.next() != Some('{') {
         return Err(malformed());
     }
-    let values = read_values(&mut signs, 1)?;
+    let values = read_values(&mut signs)?;
     if signs.next().is_some() { Err(malformed()) } else { Ok(values) }
 }
 
@@ -154,16 +197,13 @@ fn malformed() -> PgWireError {
 }
 
 /// What follows an opening brace, with the closing one.
-fn read_values(signs: &mut Peekable<Chars<'_>>, level: usize) -> PgWireResult<Vec<Expr>> {
+fn read_values(signs: &mut Peekable<Chars<'_>>) -> PgWireResult<Vec<Expr>> {
     let mut values = Vec::new();
     loop {
         skip_space(signs);
         let value = match signs.next() {
             Some('}') if values.is_empty() => return Ok(values),
-            Some('{') if level < MOST_LEVELS => {
-                let elem = read_values(signs, level + 1)?;
-                Expr::Array(Array { elem, named: true })
-            }
+            Some('{') => return Err(nested()),
             Some('"') => Expr::value(Value::SingleQuotedString(read_quoted(signs)?)),
             Some(first) => read_plain(first, signs)?,
             None => return Err(malformed()),
@@ -234,7 +274,6 @@ mod tests {
             ("{\"a,b\",\"}\",\"\"}", "ARRAY['a,b', '}', '']"),
             ("{\"a \\\"b\\\" \\\\\",a\\,b}", "ARRAY['a \"b\" \\', 'a,b']"),
             ("{NULL,null,\"NULL\",\\NULL}", "ARRAY[NULL, NULL, 'NULL', 'NULL']"),
-            ("{{1,2},{3,4}}", "ARRAY[ARRAY['1', '2'], ARRAY['3', '4']]"),
             ("{it''s}", "ARRAY['it''s']"),
         ] {
             let sql = format!("SELECT '{literal}'::TEXT[]");
@@ -263,6 +302,38 @@ mod tests {
         for same in ["a = ANY($1)", "a = ANY(b)", "a  IN (SELECT ALL c FROM d)", "a = '{b}'"] {
             assert_eq!(in_known_words(&sql_of(same)).unwrap(), sql_of(same));
         }
+    }
+
+    #[test]
+    fn literals_may_be_quoted_with_dollars() {
+        for (sql, expected) in [
+            ("b = $${a,b}$$::TEXT[]", "b = ARRAY['a', 'b']::TEXT[]"),
+            ("b = $x${it's}$x$::TEXT[]", "b = ARRAY['it''s']::TEXT[]"),
+            ("a = ANY($${a}$$)", "a IN ('a')"),
+        ] {
+            assert_eq!(in_known_words(&sql_of(sql)).unwrap(), sql_of(expected));
+        }
+        assert!(in_known_words(&sql_of("b = $$a$$::TEXT[]")).is_err());
+    }
+
+    #[test]
+    fn what_would_be_answered_wrongly_is_refused() {
+        for (sql, expected) in [
+            ("b = '{{a,b},{c,d}}'::text[]", "ARRAY[ARRAY["),
+            ("b = '{{a},{c,d}}'::text[]", "ARRAY[ARRAY["),
+            ("b = '{a,{c}}'::text[]", "ARRAY[ARRAY["),
+            ("b = '{a}'::text[][]", "ARRAY[ARRAY["),
+            ("a = ANY('{{a}}')", "ARRAY[ARRAY["),
+            ("b = '{abcd}'::varchar(3)[]", "text[]"),
+            ("b = ARRAY['abcd']::character varying(3)[]", "text[]"),
+            ("b = CAST(c AS char(3)[])", "text[]"),
+            ("b = '{abcd}'::char[]", "text[]"),
+            ("a = ANY('{abcd}'::varchar(3)[])", "text[]"),
+        ] {
+            let refused = in_known_words(&sql_of(sql)).unwrap_err().to_string();
+            assert!(refused.contains(expected), "{sql}: {refused}");
+        }
+        assert!(in_known_words(&sql_of("b = '{abcd}'::varchar[]")).is_ok());
     }
 
     fn sql_of(condition: &str) -> String {
