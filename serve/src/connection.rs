@@ -135,7 +135,7 @@ impl ExtendedQueryHandler for Statements {
         }
     }
 
-    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
+    async fn on_bind<C>(&self, client: &mut C, mut message: Bind) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
@@ -146,6 +146,8 @@ impl ExtendedQueryHandler for Statements {
         let portal = match client.portal_store().get_statement(name) {
             Some(Entry::Value(statement)) => {
                 self.check_bind(&message, &statement.statement)?;
+                let types = self.query_parser().get_parameter_types(&statement.statement)?;
+                keep_quotes(&mut message, &types);
                 Some(Portal::try_new(&message, statement)?)
             }
             Some(Entry::Empty) if message.parameters.is_empty() => None,
@@ -246,6 +248,28 @@ impl Statements {
     }
 }
 
+/// Doubles the quotes of texts that are bound as text. The protocol's library takes two of them for one, as if the text
+/// were a literal.
+fn keep_quotes(message: &mut Bind, types: &[Type]) {
+    let formats = &message.parameter_format_codes;
+    let is_text = |at: usize| {
+        let format = if formats.len() == 1 { formats.first() } else { formats.get(at) };
+        format.copied().unwrap_or(0) == 0
+    };
+    let texts = [Type::TEXT, Type::VARCHAR, Type::BPCHAR, Type::NAME, Type::UNKNOWN];
+    for (at, parameter) in message.parameters.iter_mut().enumerate() {
+        let is_string = types.get(at).is_some_and(|given| texts.contains(given));
+        if let Some(bytes) = parameter
+            && is_text(at)
+            && is_string
+            && bytes.contains(&b'\'')
+        {
+            let double = |byte: &u8| if *byte == b'\'' { vec![*byte; 2] } else { vec![*byte] };
+            *parameter = Some(bytes.iter().flat_map(double).collect::<Vec<u8>>().into());
+        }
+    }
+}
+
 fn is_query(portal: &Portal<Prepared>) -> bool {
     let statement = portal.statement.statement.1.as_ref();
     statement.is_some_and(|(statement, _)| matches!(gate::judge(statement), Ok(Verdict::Query)))
@@ -312,5 +336,28 @@ impl ErrorHandler for Statements {
 impl CancelHandler for Statements {
     async fn on_cancel_request(&self, request: CancelRequest) {
         self.session.service().callers.cancel(request.pid, &request.secret_key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_are_bound_keep_their_quotes() {
+        let given = [Some("a''b".into()), Some("'".into()), None, Some("{a'b}".into())].to_vec();
+        let types = [Type::TEXT, Type::UNKNOWN, Type::TEXT, Type::TEXT_ARRAY];
+        let bound = |formats: Vec<i16>| {
+            let mut message = Bind::new(None, None, formats, given.clone(), Vec::new());
+            keep_quotes(&mut message, &types);
+            message.parameters
+        };
+        let mut doubled = given.clone();
+        doubled[0] = Some("a''''b".into());
+        doubled[1] = Some("''".into());
+        assert_eq!(bound(Vec::new()), doubled);
+        assert_eq!(bound(vec![0]), doubled);
+        assert_eq!(bound(vec![1]), given);
+        assert_eq!(bound(vec![1, 0, 0, 0])[..2], [given[0].clone(), doubled[1].clone()]);
     }
 }

@@ -69,10 +69,16 @@ impl WriteOut {
                 }
             }
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
-                if let Some(list) = elements(right)? {
-                    *expr = among(left, list, true);
-                    self.found = true;
-                }
+                // The engine's own comparison passes over missing values in the array, which make it unknown.
+                let list = elements(right)?.ok_or_else(|| {
+                    error(
+                        state::NOT_SUPPORTED,
+                        "<> ALL is answered for arrays that are written out, as in <> ALL (ARRAY['a', 'b']): write NOT IN \
+                         (…), or NOT array_has(array, value) if the array has no NULL",
+                    )
+                })?;
+                *expr = among(left, list, true);
+                self.found = true;
             }
             _ => {}
         }
