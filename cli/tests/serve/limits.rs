@@ -94,6 +94,22 @@ fn a_window_over_a_few_long_values_is_answered() {
     );
     let failure = server.failure(&repeated);
     assert!(failure.contains("53200: rows of up to"), "{failure}");
+    // Nor as a constant.
+    let constant = format!(
+        "SELECT max(length(f)) FROM (SELECT max('{long}') OVER () AS f FROM patients_k10) AS t"
+    );
+    let failure = server.failure(&constant);
+    assert!(failure.contains("53200: rows of up to"), "{failure}");
+    for default in [format!("'{long}'"), "replace('a', 'a', zip)".to_owned()] {
+        let failure =
+            server.failure(&format!("SELECT lag(zip, 1, {default}) OVER () FROM patients_k10"));
+        assert!(failure.contains("0A000: "), "{failure}");
+    }
+    let numbers = "(VALUES (1), (2)) AS t (n)";
+    let lagged = format!(
+        "SELECT string_agg(l::text, ' ') FROM (SELECT lag(n, 1, -1) OVER () AS l FROM {numbers}) AS u"
+    );
+    assert_eq!(server.answer(&lagged), "-1 1");
 }
 
 #[test]
