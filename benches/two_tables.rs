@@ -145,7 +145,7 @@ fn sort() -> String {
 fn release(k: usize, options: &str) -> String {
     format!(
         "SELECT * FROM anonymize(census, method => 'alpha_k', k => {k}, {options}, seed => 1,
-           quasi_identifiers => ['{}'], sensitive => ['condition'], publish => 'quasi_identifiers', mix => true)",
+           quasi_identifiers => ['{}'], sensitive => ['condition'], publish => 'quasi_identifiers')",
         QUASI_IDENTIFIERS.replace(", ", "', '")
     )
 }

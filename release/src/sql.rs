@@ -71,6 +71,7 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     let options = &job.anonymize;
     let mut call = Call::default();
     call.text("method", options.method.as_ref());
+    call.text("variant", options.variant.as_ref());
     call.set("k", options.k.map(|k| k.to_string()));
     call.columns("quasi_identifiers", &options.quasi_identifiers);
     call.columns("sensitive", &options.sensitive);
@@ -78,7 +79,6 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     call.columns("keep", &options.keep);
     call.text("privacy_unit", options.privacy_unit.as_ref());
     models(&mut call, options);
-    call.set("mix", options.mix.map(|mix| mix.to_string()));
     call.set("publish", publish.map(literal));
     call.text("split", options.split.as_ref());
     call.text("ranges", options.ranges.as_ref());
@@ -112,7 +112,6 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     ] {
         call.set(name, number.map(|number| format!("{number:?}")));
     }
-    call.text("diversity", options.diversity.as_ref());
     call.set("hierarchies", hierarchies(job, |_| true));
     call.on("anonymize", &[ORIGINAL])
 }

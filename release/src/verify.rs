@@ -133,7 +133,7 @@ pub(crate) async fn measures(
     observer: &dyn Observer,
 ) -> Result<Vec<Measure>> {
     let mut measures = report(context, &sql::privacy_report(job), observer).await?;
-    if job.anonymize.diversity.as_deref() == Some("distinct") {
+    if job.anonymize.is_paper() {
         // The options ask for l different values and promise no chance.
         for measure in measures.iter_mut().filter(|measure| measure.measure == "naming_chance") {
             (measure.target, measure.holds) = (None, None);

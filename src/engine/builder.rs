@@ -16,8 +16,8 @@ use super::planning_error;
 use super::session::SessionSeed;
 use super::spec::{Models, Publish, Suppress};
 use crate::columnar::Ranges;
+use crate::method::Variant;
 use crate::method::partition::Split;
-use crate::method::slicing::Diversity;
 use crate::model::{AlphaScope, Seed};
 
 /// Builds the same plan as the SQL function. The session must know the functions
@@ -209,16 +209,6 @@ impl Anonymize {
         self
     }
 
-    /// What l means for [`Method::AsgLs`] and [`Method::Slicing`].
-    pub fn diversity(mut self, diversity: Diversity) -> Self {
-        let name = match diversity {
-            Diversity::Frequency => "frequency",
-            Diversity::Distinct => "distinct",
-        };
-        self.options.slicing.diversity = Some(name.to_owned());
-        self
-    }
-
     /// The largest share of a class that a sensitive value may hold, by its level of sensitivity:
     /// one share for each level from 1, the most sensitive, or one for all.
     ///
@@ -267,10 +257,13 @@ impl Anonymize {
         self
     }
 
-    /// Whether rows of one sensitive value change places between the classes of [`Method::AlphaK`], by
-    /// the seed. Otherwise they stand in the order of their quasi-identifiers, which can be exploited.
-    pub fn mix(mut self, mix: bool) -> Self {
-        self.options.mix = Some(mix);
+    /// Which version of the method runs: the best one, or the one that its paper prints.
+    pub fn variant(mut self, variant: Variant) -> Self {
+        let name = match variant {
+            Variant::Best => "best",
+            Variant::Paper => "paper",
+        };
+        self.options.variant = Some(name.to_owned());
         self
     }
 

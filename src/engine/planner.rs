@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 33] = [
+const ANONYMIZE_OPTIONS: [&str; 32] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -38,6 +38,7 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "keep",
     "privacy_unit",
     "method",
+    "variant",
     "hierarchies",
     "l",
     "entropy_l",
@@ -46,7 +47,6 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "sensitivity",
     "alpha_scope",
     "publish",
-    "mix",
     "split",
     "ranges",
     "class_id",
@@ -62,7 +62,6 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "min_support",
     "min_confidence",
     "rare_below",
-    "diversity",
     "seed",
 ];
 
@@ -132,7 +131,7 @@ impl AnonymizeRelationPlanner {
             alpha_scope: arguments.text("alpha_scope", context)?,
             sensitivity: self.sensitivity(&mut arguments, context)?,
             publish: arguments.text("publish", context)?,
-            mix: arguments.maybe_boolean("mix", context)?,
+            variant: arguments.text("variant", context)?,
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text_or_boolean("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
@@ -145,7 +144,6 @@ impl AnonymizeRelationPlanner {
                 min_support: arguments.number("min_support", context)?,
                 min_confidence: arguments.number("min_confidence", context)?,
                 rare_below: arguments.number("rare_below", context)?,
-                diversity: arguments.text("diversity", context)?,
                 bucket_id: arguments.maybe_boolean("bucket_id", context)?,
             },
             class_id: arguments.boolean("class_id", context)?,

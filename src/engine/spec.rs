@@ -10,9 +10,9 @@ use super::method::{Approach, Method, SliceBy};
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
+use crate::method::Variant;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
-use crate::method::slicing::Diversity;
 use crate::model::{AlphaScope, Seed};
 
 impl FromStr for Split {
@@ -250,8 +250,6 @@ pub struct SlicingSpec {
     pub min_confidence: f64,
     /// Values that a smaller share of the rows has are generalized.
     pub rare_below: f64,
-    /// What l means.
-    pub diversity: Diversity,
     /// The hierarchy of the sensitive column, where associations are looked for.
     pub sensitive_hierarchy: Option<HierarchySource>,
 }
@@ -290,9 +288,8 @@ pub struct Spec {
     pub grading: Option<Grading>,
     /// Which of two tables is wanted, for the method that publishes two.
     pub publish: Option<Publish>,
-    /// Whether rows of one sensitive value change places between the classes of two tables, if that
-    /// was said.
-    pub mix: Option<bool>,
+    /// Which version of the method runs.
+    pub variant: Variant,
     /// What happens to rows that are suppressed altogether.
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
@@ -315,7 +312,7 @@ impl Hash for Spec {
         (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress, self.publish, self.mix, self.block_rows).hash(state);
+        (&self.constraints, self.suppress, self.publish, self.variant, self.block_rows).hash(state);
         self.grading.as_ref().map(|grading| &grading.levels).hash(state);
     }
 }
@@ -348,10 +345,6 @@ impl Spec {
     pub fn model_entries(&self) -> Vec<(&'static str, String)> {
         let mut entries = self.models.entries();
         entries.extend(self.grading.as_ref().map(|grading| ("alpha", grading.to_string())));
-        let diversity = self.slicing.as_ref().map(|slicing| slicing.diversity);
-        if diversity == Some(Diversity::Distinct) {
-            entries.push(("diversity", "distinct".to_owned()));
-        }
         entries
     }
 
@@ -428,7 +421,10 @@ impl Spec {
             true => ("constraints", format!("{{{}}}", self.named_constraints())),
             false => ("k", self.k.to_string()),
         };
-        let mut entries = vec![("method", self.method.to_string()), wanted];
+        let paper = (self.variant == Variant::Paper).then(|| ("variant", "paper".to_owned()));
+        let mut entries = vec![("method", self.method.to_string())];
+        entries.extend(paper);
+        entries.push(wanted);
         entries.extend(self.model_entries());
         entries.push(("quasi_identifiers", format!("[{}]", quasi_identifiers.join(", "))));
         if !self.sensitive.is_empty() {
@@ -445,7 +441,6 @@ impl Spec {
             Split::Widest => "widest",
         };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
-        entries.extend(self.mix.map(|mix| ("mix", mix.to_string())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
             Approach::Layer => {

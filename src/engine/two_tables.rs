@@ -32,8 +32,6 @@ pub struct TwoFiles {
 /// Writes both tables of a release, `SELECT * FROM anonymize(…, method => 'alpha_k', …)`, whichever of
 /// them it asks for, from one computation. Returns the number of rows in each.
 ///
-/// The release must say `mix => true` (or `false`, for experiments): see there.
-///
 /// The files appear under their names when both are complete. They must not exist before: two
 /// tables of different releases must never stand side by side. After a failure neither is there.
 ///
@@ -50,7 +48,7 @@ pub struct TwoFiles {
 ///     .sql("SELECT * FROM anonymize(
 ///             (SELECT age, zip, occupation FROM sample_census(rows => 1000)),
 ///             method => 'alpha_k', k => 5, alpha => 0.4, quasi_identifiers => ['age', 'zip'],
-///             sensitive => ['occupation'], publish => 'quasi_identifiers', mix => true)")
+///             sensitive => ['occupation'], publish => 'quasi_identifiers')")
 ///     .await?;
 /// let files = TwoFiles { quasi_identifiers: path("qi.parquet"), sensitive: path("sa.parquet") };
 /// assert_eq!(write_two_tables(&context, release, &files).await?, [1000, 1000]);

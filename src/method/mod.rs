@@ -13,5 +13,7 @@ pub mod layered;
 pub mod partition;
 pub mod slicing;
 pub mod top_down;
+mod variant;
 
 pub use job::Job;
+pub use variant::Variant;

@@ -163,7 +163,7 @@ fn requests() -> Vec<(String, usize)> {
     }
     for publish in ["quasi_identifiers", "sensitive"] {
         let options = format!(
-            "k => 5, alpha => 0.5, method => 'alpha_k', mix => true, suppression_limit => 1,
+            "k => 5, alpha => 0.5, method => 'alpha_k', suppression_limit => 1,
              publish => '{publish}'"
         );
         let one_sensitive = kept(&options).replace("'occupation', 'salary_class'", "'occupation'");

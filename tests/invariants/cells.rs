@@ -319,7 +319,7 @@ fn other_methods_say_that_they_run_in_one_task() {
         let plan = match method {
             "alpha_k" => "anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => \
                           ['age', 'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, \
-                          mix => true, publish => 'sensitive')"
+                          publish => 'sensitive')"
                 .to_owned(),
             "top_down" => call(method, 3, ", hierarchies => {age: intervals(5, 10, 20), zip: prefixes(3)}"),
             _ => "anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], \

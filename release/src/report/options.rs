@@ -12,8 +12,9 @@ pub(super) struct OptionLine {
     pub(super) meaning: &'static str,
 }
 
-const MEANINGS: [(&str, &str); 31] = [
+const MEANINGS: [(&str, &str); 30] = [
     ("method", "how records are grouped"),
+    ("variant", "whether the method runs as its paper prints it"),
     ("k", "the fewest records that must look alike"),
     ("quasi_identifiers", "what somebody could know about a person; published less precisely"),
     ("sensitive", "what nobody should learn about a person; published as it is"),
@@ -26,7 +27,6 @@ const MEANINGS: [(&str, &str); 31] = [
     ("alpha", "the largest share of one sensitive value in a group"),
     ("alpha_scope", "whether shares are those of a value or of a level of sensitivity"),
     ("sensitivity", "how sensitive the values are; the values themselves are not listed here"),
-    ("mix", "whether a secret decides who is grouped with whom"),
     ("split", "which column a group is divided by"),
     ("ranges", "how ranges of numbers are written"),
     ("class_id", "whether the number of a group is published"),
@@ -42,7 +42,6 @@ const MEANINGS: [(&str, &str); 31] = [
     ("min_support", "how frequent a connection between columns must be to be kept"),
     ("min_confidence", "how reliable a connection between columns must be to be kept"),
     ("rare_below", "the share below which a value is too rare to be published exactly"),
-    ("diversity", "what the number of different sensitive values means"),
     ("hierarchies", "the steps in which values become less precise"),
 ];
 

@@ -237,7 +237,6 @@ async fn both_tables_are_one_release() {
             method = "alpha_k"
             k = 5
             alpha = 0.4
-            mix = true
             quasi_identifiers = ["age", "sex", "zip"]
             sensitive = ["occupation"]
             suppression_limit = 0.1
@@ -256,7 +255,7 @@ async fn every_kind_of_method_can_be_verified() {
     let kinds = [
         "method = \"layered\"\nk = 10\nquasi_identifiers = [\"age\", \"sex\", \"education\"]\nl = 2",
         "method = \"asg_ls\"\nk = 10\nl = 3\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
-        "method = \"asg_ls\"\nk = 5\nl = 4\ndiversity = \"distinct\"\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
+        "method = \"asg_ls\"\nk = 5\nl = 4\nvariant = \"paper\"\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"slicing\"\nk = 10\nl = 2\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"datafly\"\nk = 5\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "constraints = [{ columns = [\"age\", \"sex\"], k = 5 }, { columns = [\"education\"], k = 3 }]\nhierarchies = { age = { intervals = [5, 10, 50] } }",

@@ -71,14 +71,14 @@ fn queries() -> Vec<String> {
              suppression_limit => 0.5"
         ));
     }
-    for diversity in ["frequency", "distinct"] {
+    for variant in ["best", "paper"] {
         call(&format!(
-            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 3, rare_below => 0.125, diversity => \
-             '{diversity}', bucket_id => true"
+            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 3, rare_below => 0.125, variant => \
+             '{variant}', bucket_id => true"
         ));
         call(&format!(
             "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, min_columns => 2, min_support => \
-             0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, diversity => '{diversity}', \
+             0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, variant => '{variant}', \
              hierarchies => {{occupation: sample_hierarchy(column => 'occupation')}}"
         ));
     }
@@ -104,10 +104,10 @@ fn more_queries() -> Vec<String> {
     }
     let apart = "(SELECT age, sex, occupation FROM sample_census(rows => 300))";
     for publish in ["quasi_identifiers", "sensitive"] {
-        for mix in [true, false] {
+        for variant in ["best", "paper"] {
             queries.push(format!(
                 "SELECT * FROM anonymize({apart}, k => 3, quasi_identifiers => ['age', 'sex'], sensitive => \
-                 ['occupation'], method => 'alpha_k', alpha => 0.9, publish => '{publish}', mix => {mix})"
+                 ['occupation'], method => 'alpha_k', alpha => 0.9, publish => '{publish}', variant => '{variant}')"
             ));
         }
     }

@@ -10,21 +10,21 @@ use crate::association::DEFAULT_WORK;
 use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues, Ranges};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
-use crate::engine::spec::{SlicingSpec, Spec, Suppress};
+use crate::engine::spec::{Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
-use crate::method::Job;
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
-    self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
+    self, Recoding, Search, check_constraints, classfly, datafly, into_classes,
 };
 use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
-use crate::method::slicing::{self, Diversity, Sliced};
+use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
+use crate::method::{Job, Variant};
 use crate::model::{
     Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
 };
@@ -114,12 +114,12 @@ impl Former<'_> {
             })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                let mix = self.spec.mix.unwrap_or(false).then_some(self.spec.seed);
+                let mix = (self.spec.variant == Variant::Best).then_some(self.spec.seed);
                 let Grouping { classes, suppressed } = alpha_k(rows, job, mix)?;
                 let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
                 Ok((classes, suppressed))
             })?,
-            Approach::Freeze(variant) => self.recode(table, Some(variant))?,
+            Approach::Freeze(search) => self.recode(table, Some(search))?,
             Approach::FullDomain => self.recode(table, None)?,
             Approach::Cluster(clustering) => self.cluster(table, clustering)?,
             Approach::Slice(by) => self.slice(table, by)?,
@@ -270,7 +270,7 @@ impl Former<'_> {
             sensitive,
             positions: &places,
             l: self.spec.models.l.ok_or_else(bug)?,
-            diversity: asked.diversity,
+            variant: self.spec.variant,
             rare_below: asked.rare_below,
             has_kept: !self.spec.keep.is_empty(),
             seed: &seed,
@@ -311,16 +311,16 @@ impl Former<'_> {
         Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept } })
     }
 
-    /// Satisfies the constraints by freezing rows, or without a variant by whole columns.
-    fn recode(&self, table: &mut CodedTable, variant: Option<Variant>) -> Result<Formed> {
+    /// Satisfies the constraints by freezing rows, or without a search by whole columns.
+    fn recode(&self, table: &mut CodedTable, search: Option<Search>) -> Result<Formed> {
         let timer = self.metrics.partition_time.timer();
         let CodedTable { rows, domains, .. } = table;
         let trees = domains.iter().map(|domain| tree_of(&domain.axis));
         let trees = trees.collect::<crate::Result<Vec<&Tree>>>().map_err(execution_error)?;
         let constraints = &self.spec.constraints;
         let job = classfly::Job { trees: &trees, constraints, cancel: self.cancel };
-        let recoding = match variant {
-            Some(variant) => classfly(rows, &job, variant),
+        let recoding = match search {
+            Some(search) => classfly(rows, &job, search),
             None => {
                 let share = self.spec.suppression_limit;
                 datafly(rows, &job, share.map(|share| (share * rows.len() as f64) as usize))
@@ -367,15 +367,9 @@ pub(super) fn check_suppressed_rows(spec: &Spec, rows: u64, suppressed: u64) -> 
     let limit = spec.suppression_limit();
     let share = suppressed as f64 / rows.max(1) as f64;
     if share > limit {
-        let instead = match &spec.slicing {
-            Some(SlicingSpec { diversity: Diversity::Frequency, .. }) => {
-                ", ask for different values only (diversity => 'distinct')"
-            }
-            _ => "",
-        };
         return exec_err!(
             "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
-             suppression_limit = {limit} allows: raise it, relax k or the models{instead}, or \
+             suppression_limit = {limit} allows: raise it, relax k or the models, or \
              anonymize a larger input",
             100.0 * share
         );

@@ -166,11 +166,11 @@ impl AnonymizeExec {
                  => 'quasi_identifiers'), without anything above it"
             );
         }
-        if self.spec.mix.is_none() {
+        if self.spec.variant == Variant::Paper {
             return plan_err!(
-                "say who is grouped with whom: mix => true lets the secret seed decide, which every \
-                 real release needs; mix => false keeps the order of the quasi-identifiers, as the paper \
-                 does, and a reader of both tables can use it"
+                "variant => 'paper' of method 'alpha_k' groups rows in the order of their quasi-identifiers, \
+                 which a reader of both tables can use to name people: it is for experiments and is not \
+                 written; leave it out"
             );
         }
         pipeline::run_both(self, context).await

@@ -8,7 +8,7 @@ use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
 use crate::engine::spec::Spec;
 use crate::error::Error;
-use crate::method::slicing::Diversity;
+use crate::method::Variant;
 use crate::model::{Grades, Model, Requirement};
 
 /// What was asked for.
@@ -34,8 +34,8 @@ impl Asked<'_> {
             required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
             required.extend(self.graded(column, values)?);
         }
-        let slicing = self.spec.slicing.as_ref();
-        if let (Some(Diversity::Frequency), Some(l)) = (slicing.map(|s| s.diversity), models.l) {
+        let is_chance = self.spec.slicing.is_some() && self.spec.variant == Variant::Best;
+        if let (true, Some(l)) = (is_chance, models.l) {
             // The share that a value may have at most; the method keeps a little less.
             required.push(Model::Share { column: 0, alpha: 1.0 / f64::from(l) });
         }

@@ -84,7 +84,6 @@ impl Options {
                 "its columns differ from bucket to bucket or there are none; use 'slicing'",
             ),
             (!slices, given("rare_below", asked.rare_below.is_some()), slicing),
-            (!slices, given("diversity", asked.diversity.is_some()), slicing),
             (
                 !slices,
                 given("bucket_id", asked.bucket_id.is_some()),
@@ -99,7 +98,11 @@ impl Options {
             (two_tables, given("ranges", self.ranges.is_some()), exact),
             (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
             (!two_tables, given("publish", self.publish.is_some()), one_table),
-            (!two_tables, given("mix", self.mix.is_some()), one_table),
+            (
+                !two_tables && !slices,
+                (self.variant.as_deref() == Some("paper")).then(|| "variant => 'paper'".to_owned()),
+                "use 'alpha_k', 'asg_ls' or 'slicing'",
+            ),
         ];
         let broken = rules
             .into_iter()

@@ -20,10 +20,11 @@ pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
 use super::method::{Approach, Method, SliceBy};
-use super::spec::Spec;
+use super::spec::{Spec, choose};
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
+use crate::method::Variant;
 use crate::model::Seed;
 
 /// A hierarchy as the caller gives it.
@@ -108,7 +109,7 @@ pub struct Options {
     pub(super) alpha_scope: Option<String>,
     pub(super) sensitivity: Option<Sensitivity>,
     pub(super) publish: Option<String>,
-    pub(super) mix: Option<bool>,
+    pub(super) variant: Option<String>,
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
@@ -136,6 +137,7 @@ impl Options {
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
         let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
+        let variant = self.checked_variant()?;
         self.check_fit(method, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if approach.has_constraints() {
@@ -156,7 +158,7 @@ impl Options {
         // Two tables are joined by the class alone.
         let class_id =
             self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
-        let (seed, mix) = (self.seed.unwrap_or(session_seed), self.mix);
+        let seed = self.seed.unwrap_or(session_seed);
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -187,7 +189,7 @@ impl Options {
             constraints,
             grading,
             publish,
-            mix,
+            variant,
             suppress,
             suppression_limit,
             weights,
@@ -211,6 +213,11 @@ impl Options {
             )));
         }
         Ok(method)
+    }
+
+    fn checked_variant(&self) -> Result<Variant> {
+        let named = [("best", Variant::Best), ("paper", Variant::Paper)];
+        self.variant.as_deref().map_or(Ok(Variant::Best), |name| choose("variant", name, &named))
     }
 
     pub(super) fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {

@@ -1,13 +1,10 @@
 //! Options of the slicing methods.
 
-use std::str::FromStr;
-
 use super::{Options, in_range};
 use crate::association::MAX_SET;
 use crate::engine::method::Approach;
-use crate::engine::spec::{SlicingSpec, choose};
+use crate::engine::spec::SlicingSpec;
 use crate::error::{Error, Result};
-use crate::method::slicing::Diversity;
 use crate::model::MAX_QUASI_IDENTIFIERS;
 
 /// What a caller asks of a slicing method, and of a report on associations.
@@ -19,16 +16,7 @@ pub struct SlicingOptions {
     pub(in crate::engine) min_support: Option<f64>,
     pub(in crate::engine) min_confidence: Option<f64>,
     pub(in crate::engine) rare_below: Option<f64>,
-    pub(in crate::engine) diversity: Option<String>,
     pub(in crate::engine) bucket_id: Option<bool>,
-}
-
-impl FromStr for Diversity {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("diversity", name, &[("frequency", Self::Frequency), ("distinct", Self::Distinct)])
-    }
 }
 
 impl Options {
@@ -59,7 +47,6 @@ impl Options {
             min_support: asked.min_support()?,
             min_confidence: asked.min_confidence()?,
             rare_below: in_range("rare_below", asked.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
-            diversity: asked.diversity.as_deref().map_or(Ok(Diversity::default()), str::parse)?,
             sensitive_hierarchy: None,
         }))
     }

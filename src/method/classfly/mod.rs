@@ -18,11 +18,11 @@
 //!    a column at its top is skipped);
 //! 4. suppress the rows left.
 //!
-//! [`Variant`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
+//! [`Search`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
 //! generalizes all rows until few enough are outside the set, and suppresses those.
 //!
 //! Worked on figures 1 and 2 of the paper, ⟨{Race, Birth}, 3⟩ and ⟨{Birth, ZIP}, 2⟩. The first
-//! seven rows already satisfy both, so complete and partial publish them unchanged; the naive variant
+//! seven rows already satisfy both, so complete and partial publish them unchanged; the naive search
 //! asks for three equal rows in all columns. The two rows left are fewer than three.
 //!
 //! | rows | Race | Birth | ZIP | complete, partial | naive |
@@ -77,7 +77,7 @@ pub struct Constraint {
 
 /// How the rows that can be published as they are get found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-pub enum Variant {
+pub enum Search {
     /// Drop the rows that some constraint rejects, with all constraints in turn, until none is left
     /// (method `classfly_complete`; with one constraint, `classfly`).
     Complete,
@@ -150,7 +150,7 @@ pub struct Component {
 ///
 /// ```
 /// use datafusion_anonymize::hierarchy::{LabelTable, Tree};
-/// use datafusion_anonymize::method::classfly::{Constraint, Job, Variant, classfly};
+/// use datafusion_anonymize::method::classfly::{Constraint, Job, Search, classfly};
 /// use datafusion_anonymize::model::{Cancel, RowTable};
 ///
 /// let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n")?;
@@ -159,22 +159,22 @@ pub struct Component {
 /// let rows = RowTable::from_codes(&[[0], [0], [1], [2], [3]]).unwrap();
 /// let constraints = [Constraint { columns: vec![0], k: 2 }];
 /// let job = Job { trees: &[&tree], constraints: &constraints, cancel: &Cancel::default() };
-/// let recoding = classfly(&rows, &job, Variant::Complete)?;
+/// let recoding = classfly(&rows, &job, Search::Complete)?;
 /// let labels: Vec<_> = recoding.nodes[0].iter().map(|node| tree.label(*node)).collect();
 /// assert_eq!(labels, [None, None, Some("*"), Some("y"), Some("y")]);
 /// assert_eq!(recoding.components[0].suppressed, [2]);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn classfly(rows: &RowTable, job: &Job, variant: Variant) -> Result<Recoding> {
+pub fn classfly(rows: &RowTable, job: &Job, search: Search) -> Result<Recoding> {
     recode(rows, job, |part, columns| {
-        let constraints = match variant {
-            Variant::Naive => vec![part.union()],
-            Variant::Complete | Variant::Partial => part.constraints.clone(),
+        let constraints = match search {
+            Search::Naive => vec![part.union()],
+            Search::Complete | Search::Partial => part.constraints.clone(),
         };
         let mut table = SubTable::new(part, &constraints, columns, job.trees, job.cancel)?;
         let mut climbs = 0;
         while table.is_worth_a_round() {
-            let subset = table.largest_subset(variant)?;
+            let subset = table.largest_subset(search)?;
             table.freeze(&subset);
             if !table.is_worth_a_round() || !table.climb() {
                 break;
@@ -191,10 +191,10 @@ pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Resul
     recode(rows, job, |part, columns| {
         let limit = may_suppress.unwrap_or(part.max_k() as usize);
         let mut table = SubTable::new(part, &part.constraints, columns, job.trees, job.cancel)?;
-        let mut subset = table.largest_subset(Variant::Complete)?;
+        let mut subset = table.largest_subset(Search::Complete)?;
         let mut climbs = 0;
         while table.open_rows() - subset.len() > limit && table.climb() {
-            subset = table.largest_subset(Variant::Complete)?;
+            subset = table.largest_subset(Search::Complete)?;
             climbs += 1;
         }
         table.freeze(&subset);

@@ -8,7 +8,7 @@ use super::*;
 use crate::hierarchy::{LabelTable, Levels, intervals, prefixes};
 use crate::measure::precision;
 
-const VARIANTS: [Variant; 3] = [Variant::Complete, Variant::Partial, Variant::Naive];
+const SEARCHES: [Search; 3] = [Search::Complete, Search::Partial, Search::Naive];
 
 fn constraint(columns: &[usize], k: u32) -> Constraint {
     Constraint { columns: columns.to_vec(), k }
@@ -34,9 +34,9 @@ fn solve<const D: usize>(
     codes: &[[u32; D]],
     trees: &[Tree],
     constraints: &[Constraint],
-    variant: Variant,
+    search: Search,
 ) -> Result<Recoding> {
-    run(codes, trees, constraints, |rows, job| classfly(rows, job, variant))
+    run(codes, trees, constraints, |rows, job| classfly(rows, job, search))
 }
 
 /// A tree over values in the order of their codes; none of the sources used here reorders them.
@@ -85,11 +85,11 @@ mod figure_1 {
 #[test]
 fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
     use figure_1::*;
-    for variant in [Variant::Complete, Variant::Partial] {
-        let recoding = solve(&ROWS, &trees(), &constraints(), variant).unwrap();
+    for search in [Search::Complete, Search::Partial] {
+        let recoding = solve(&ROWS, &trees(), &constraints(), search).unwrap();
         let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
         let expected = ["02138", "02138", "02135", "02135", "02137", "02137", "02137", "*", "*"];
-        assert_eq!(zips, expected, "{variant:?}");
+        assert_eq!(zips, expected, "{search:?}");
         let races = labels(&recoding.nodes[0], &trees()[0], &RACES);
         assert_eq!(races[..7], ["White", "White", "White", "White", "Black", "Black", "Black"]);
         assert_eq!(races[7..], ["*", "*"]);
@@ -103,7 +103,7 @@ fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
 #[test]
 fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
     use figure_1::*;
-    let recoding = solve(&ROWS, &trees(), &constraints(), Variant::Naive).unwrap();
+    let recoding = solve(&ROWS, &trees(), &constraints(), Search::Naive).unwrap();
     let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
     let expected = ["0213*", "0213*", "0213*", "0213*", "02137", "02137", "02137", "*", "*"];
     assert_eq!(zips, expected);
@@ -121,8 +121,8 @@ fn p2_figure_1_working_hours_that_already_agree_stay() {
     let levels = intervals(&values, &[5], &|value| value.to_string()).unwrap();
     let trees = [tree(&Levels::default(), 2), tree(&levels, 6)];
     let codes = [[1, 0], [1, 1], [0, 2], [0, 3], [1, 4], [1, 5], [0, 5], [0, 5], [0, 5]];
-    for variant in VARIANTS {
-        let recoding = solve(&codes, &trees, &[constraint(&[0, 1], 2)], variant).unwrap();
+    for search in SEARCHES {
+        let recoding = solve(&codes, &trees, &[constraint(&[0, 1], 2)], search).unwrap();
         let published = labels(&recoding.nodes[1], &trees[1], &hours);
         let intervals = ["[30-34]", "[30-34]", "[35-39]", "[35-39]", "[40-44]", "[40-44]"];
         assert_eq!(published[..6], intervals);
@@ -138,7 +138,7 @@ fn independent_parts_suppress_their_own_columns_only() {
     // Row 4 is alone in column 0, row 0 in column 2; column 1 is in no constraint.
     let codes = [[0, 0, 1], [0, 1, 0], [0, 2, 0], [0, 1, 0], [2, 0, 0]];
     let constraints = [constraint(&[0], 2), constraint(&[2], 3)];
-    let recoding = solve(&codes, &trees, &constraints, Variant::Complete).unwrap();
+    let recoding = solve(&codes, &trees, &constraints, Search::Complete).unwrap();
     assert_eq!(recoding.nodes, [vec![0, 0, 0, 0, 3], vec![0, 1, 2, 1, 0], vec![3, 0, 0, 0, 0]]);
     let suppressed: Vec<_> = recoding.components.iter().map(|c| c.suppressed.clone()).collect();
     assert_eq!(suppressed, [vec![4], vec![0]]);
@@ -151,12 +151,12 @@ fn a_missing_value_climbs_directly_to_the_top() {
     // One missing value, and one of each: the pairs meet under x and y, one level up.
     let codes = [[0], [1], [2], [3], [4]];
     let recoding =
-        solve(&codes, std::slice::from_ref(&tree), &[constraint(&[0], 2)], Variant::Complete);
+        solve(&codes, std::slice::from_ref(&tree), &[constraint(&[0], 2)], Search::Complete);
     let (top, nodes) = (tree.nodes() - 1, recoding.unwrap().nodes);
     assert_eq!(nodes[0], [top, 5, 5, 6, 6]);
     // Two missing values are a group of their own.
     let codes = [[0], [0], [1], [2]];
-    let recoding = solve(&codes, &[tree], &[constraint(&[0], 2)], Variant::Complete);
+    let recoding = solve(&codes, &[tree], &[constraint(&[0], 2)], Search::Complete);
     assert_eq!(recoding.unwrap().nodes[0], [0, 0, 5, 5]);
 }
 
@@ -164,7 +164,7 @@ fn a_missing_value_climbs_directly_to_the_top() {
 fn equally_wide_columns_are_generalized_as_declared() {
     let flat = || tree(&Levels::default(), 2);
     let codes = [[0, 0], [0, 1], [1, 0], [1, 1]];
-    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Variant::Complete);
+    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Search::Complete);
     assert_eq!(recoding.unwrap().nodes, [vec![2, 2, 2, 2], vec![0, 1, 0, 1]]);
 }
 
@@ -187,19 +187,19 @@ fn precision_is_that_of_the_levels_climbed() {
     use figure_1::*;
     let trees = trees();
     let trees: Vec<&Tree> = trees.iter().collect();
-    let of = |variant| {
-        let recoding = solve(&ROWS, &figure_1::trees(), &constraints(), variant);
+    let of = |search| {
+        let recoding = solve(&ROWS, &figure_1::trees(), &constraints(), search);
         precision(&recoding.unwrap().nodes, &trees)
     };
-    assert!((of(Variant::Complete) - (1.0 - 6.0 / 27.0)).abs() < 1e-12);
+    assert!((of(Search::Complete) - (1.0 - 6.0 / 27.0)).abs() < 1e-12);
     // Four rows climb one of five levels of the ZIP beside the two suppressed rows.
-    assert!((of(Variant::Naive) - (1.0 - (6.0 + 4.0 / 5.0) / 27.0)).abs() < 1e-12);
+    assert!((of(Search::Naive) - (1.0 - (6.0 + 4.0 / 5.0) / 27.0)).abs() < 1e-12);
 }
 
 #[test]
 fn fewer_rows_than_a_k_are_an_error() {
     let flat = [tree(&Levels::default(), 2)];
-    let outcome = solve(&[[0], [1]], &flat, &[constraint(&[0], 3)], Variant::Complete);
+    let outcome = solve(&[[0], [1]], &flat, &[constraint(&[0], 3)], Search::Complete);
     assert_eq!(outcome, Err(Error::TooFewRows { rows: 2, k: 3 }));
 }
 
@@ -218,7 +218,7 @@ fn tuples(rows: &RowTable, published: &PublishedClasses) -> Vec<(u32, Vec<u32>)>
 fn rows_that_publish_the_same_become_classes_in_the_order_of_the_trees() {
     let (rows, trees) = (&figure_1::ROWS, figure_1::trees());
     let constraints = figure_1::constraints();
-    let recoding = solve(rows, &trees, &constraints, Variant::Naive).unwrap();
+    let recoding = solve(rows, &trees, &constraints, Search::Naive).unwrap();
     let trees: Vec<&Tree> = trees.iter().collect();
     let cancel = Cancel::default();
     let job = Job { trees: &trees, constraints: &constraints, cancel: &cancel };
@@ -263,14 +263,14 @@ fn a_cancelled_run_stops() {
     let constraints = [constraint(&[0], 2)];
     let job = Job { trees: &[&flat], constraints: &constraints, cancel: &cancel };
     let rows = RowTable::from_codes(&[[0], [1]]).unwrap();
-    assert_eq!(classfly(&rows, &job, Variant::Complete), Err(Error::Cancelled));
+    assert_eq!(classfly(&rows, &job, Search::Complete), Err(Error::Cancelled));
     assert_eq!(datafly(&rows, &job, None), Err(Error::Cancelled));
 }
 
 #[test]
 fn codes_beyond_a_tree_are_our_bug_and_no_panic() {
     let flat = [tree(&Levels::default(), 2)];
-    let outcome = solve(&[[0], [2]], &flat, &[constraint(&[0], 2)], Variant::Complete);
+    let outcome = solve(&[[0], [2]], &flat, &[constraint(&[0], 2)], Search::Complete);
     assert!(matches!(outcome, Err(Error::Bug(_))));
 }
 
@@ -281,12 +281,12 @@ fn projections_on_many_columns_are_grouped_and_checked() {
     let mut codes: Vec<[u32; 48]> =
         (0..12).map(|row| std::array::from_fn(|column| (row / 2) >> (column % 3) & 1)).collect();
     let all = [constraint(&(0..48).collect::<Vec<_>>(), 2)];
-    let unchanged = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let unchanged = solve(&codes, &trees, &all, Search::Complete).unwrap();
     assert_eq!(unchanged.components[0].climbs, 0);
     assert!(unchanged.nodes.iter().flatten().all(|node| *node < 2));
     // The rows of the first pair now differ in the last column, so that is the one they climb.
     codes[1][47] ^= 1;
-    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let recoding = solve(&codes, &trees, &all, Search::Complete).unwrap();
     assert_eq!(recoding.nodes[47][..2], [2, 2]);
     assert_eq!(recoding.nodes[..47], unchanged.nodes[..47]);
     let rows = RowTable::from_codes(&codes).unwrap();
@@ -304,7 +304,7 @@ fn classes_of_many_columns_are_in_the_order_of_all_of_them() {
         .map(|row| std::array::from_fn(|at| if at < 33 { 0 } else { (37 * row) >> (at - 33) & 1 }))
         .collect();
     let all = [constraint(&(0..40).collect::<Vec<_>>(), 2)];
-    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let recoding = solve(&codes, &trees, &all, Search::Complete).unwrap();
     let mut rows = RowTable::from_codes(&codes).unwrap();
     let trees: Vec<&Tree> = trees.iter().collect();
     let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
@@ -324,7 +324,7 @@ fn every_broken_promise_is_found() {
     let trees: Vec<&Tree> = trees.iter().collect();
     let constraints = constraints();
     let job = Job { trees: &trees, constraints: &constraints, cancel: &Cancel::default() };
-    let sound = classfly(&rows, &job, Variant::Complete).unwrap();
+    let sound = classfly(&rows, &job, Search::Complete).unwrap();
     let fails = |change: &dyn Fn(&mut Recoding)| {
         let mut recoding = sound.clone();
         change(&mut recoding);
@@ -379,7 +379,7 @@ fn first_subset(codes: &[[u32; 2]], k: u32) -> Vec<u32> {
     let columns: Vec<Vec<u32>> = (0..2).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
     let cancel = Cancel::default();
     let mut table = SubTable::new(&part, &listed, &columns, &[&flat, &flat], &cancel).unwrap();
-    table.largest_subset(Variant::Complete).unwrap()
+    table.largest_subset(Search::Complete).unwrap()
 }
 
 #[test]
@@ -436,9 +436,9 @@ proptest! {
     #[test]
     fn complete_and_partial_publish_the_same(codes in table(4..80), constraints in constraints()) {
         let trees = random_trees();
-        let complete = solve(&codes, &trees, &constraints, Variant::Complete);
+        let complete = solve(&codes, &trees, &constraints, Search::Complete);
         prop_assert!(complete.is_ok(), "{complete:?}");
-        prop_assert_eq!(complete, solve(&codes, &trees, &constraints, Variant::Partial));
+        prop_assert_eq!(complete, solve(&codes, &trees, &constraints, Search::Partial));
     }
 
     #[test]
@@ -448,9 +448,9 @@ proptest! {
         limit in prop::option::of(0usize..9),
     ) {
         let trees = random_trees();
-        for variant in VARIANTS {
-            let recoding = solve(&codes, &trees, &constraints, variant);
-            prop_assert!(recoding.is_ok(), "{variant:?}: {recoding:?}");
+        for search in SEARCHES {
+            let recoding = solve(&codes, &trees, &constraints, search);
+            prop_assert!(recoding.is_ok(), "{search:?}: {recoding:?}");
         }
         let recoding = run(&codes, &trees, &constraints, |rows, job| datafly(rows, job, limit));
         prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");
@@ -468,8 +468,8 @@ proptest! {
         let shuffled: Vec<[u32; 4]> = order.iter().map(|row| codes[*row]).collect();
         type Method = fn(&RowTable, &Job) -> Result<Recoding>;
         let methods: [Method; 3] = [
-            |rows, job| classfly(rows, job, Variant::Complete),
-            |rows, job| classfly(rows, job, Variant::Naive),
+            |rows, job| classfly(rows, job, Search::Complete),
+            |rows, job| classfly(rows, job, Search::Naive),
             |rows, job| datafly(rows, job, None),
         ];
         for method in methods {
@@ -508,11 +508,11 @@ proptest! {
             let holds = |set: &u32| satisfies(&rows(*set), &part.constraints);
             let best = (0..1u32 << codes.len()).filter(holds).max_by_key(|set| set.count_ones());
             let largest: Vec<u32> = of(best.unwrap_or(0)).map(|row| row as u32).collect();
-            for variant in [Variant::Complete, Variant::Partial] {
+            for search in [Search::Complete, Search::Partial] {
                 let cancel = Cancel::default();
                 let mut table =
                     SubTable::new(part, &part.constraints, &columns, &trees, &cancel).unwrap();
-                prop_assert_eq!(&table.largest_subset(variant).unwrap(), &largest);
+                prop_assert_eq!(&table.largest_subset(search).unwrap(), &largest);
             }
         }
     }

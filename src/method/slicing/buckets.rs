@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use super::distance::Distance;
 use super::finish::Bucket;
 use super::vertices::{Node, Vertex};
-use super::{Diversity, Options};
+use super::{Options, Variant};
 use crate::error::Result;
 use crate::method::Job;
 use crate::model::{Code, Row};
@@ -193,7 +193,7 @@ impl<'a> Block<'a> {
         if free < self.least {
             return None;
         }
-        if options.diversity == Diversity::Distinct {
+        if options.variant == Variant::Paper {
             return Some((self.least, self.least as u32));
         }
         let most = self.free_of.iter().copied().max().unwrap_or(0) as usize;
@@ -305,9 +305,9 @@ impl<'b> Pick<'b> {
             let needed = rows.saturating_sub((others / l) as u32).min(cap);
             (needed > 0).then_some((value as u32, needed))
         };
-        let needed = match block.options.diversity {
-            Diversity::Frequency => free.iter().enumerate().filter_map(needed).collect(),
-            Diversity::Distinct => Vec::new(),
+        let needed = match block.options.variant {
+            Variant::Best => free.iter().enumerate().filter_map(needed).collect(),
+            Variant::Paper => Vec::new(),
         };
         let chosen = Vec::with_capacity(wanted);
         let is_chosen = vec![false; block.positions.len()];
@@ -361,9 +361,9 @@ impl<'b> Pick<'b> {
         let own = self.of(value);
         let missing = (self.block.options.l as usize).saturating_sub(self.different);
         let places = self.wanted - self.chosen.len();
-        let fits = match self.block.options.diversity {
-            Diversity::Frequency => own < self.cap,
-            Diversity::Distinct => (own == 0 || places > missing) && self.leaves_enough(value),
+        let fits = match self.block.options.variant {
+            Variant::Best => own < self.cap,
+            Variant::Paper => (own == 0 || places > missing) && self.leaves_enough(value),
         };
         if fits {
             self.take(at, value);

@@ -7,7 +7,7 @@
 //! **Guarantee.** Every bucket has at least k rows, at least l different sensitive values and at least
 //! two columns. Whoever knows all quasi-identifiers of the persons in a bucket, how columns are permuted and
 //! the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l
-//! ([`Diversity::Frequency`]). As for every model that looks at sensitive values, this is about the rows
+//! ([`Variant::Best`]). As for every model that looks at sensitive values, this is about the rows
 //! of a bucket, not about why they were put together: where a near row is missing from a bucket, someone who
 //! replays the method may conclude that its value did not fit. Of any two columns no row keeps both its own parts. Quasi-identifiers
 //! outside rare values ([`Options::rare_below`]) are published as they are.
@@ -51,7 +51,7 @@
 //! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
 //!
 //! **Departures.** The paper keeps l different values only, and in its own example a value is named with
-//! a chance of 1/2 where l is 3; [`Diversity::Distinct`] does what it says. Nodes at the top of a hierarchy
+//! a chance of 1/2 where l is 3; [`Variant::Paper`] does what it says. Nodes at the top of a hierarchy
 //! are in no association, they hold for every row. Rows that have the association are taken before nearer
 //! ones that do not. Columns are joined where a bucket is too small for as many. `slicing` cuts a
 //! quasi-identifier off the sensitive attribute's column in the buckets where it would break the guarantee.
@@ -83,20 +83,10 @@ use super::blocks::{cut as cut_into_blocks, slices as slices_of};
 use super::partition::{Cut, Split, partition_rows};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
+use crate::method::Variant;
 use crate::model::{
     Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
 };
-
-/// What l means.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
-pub enum Diversity {
-    /// A sensitive value is named with a chance of at most 1/l.
-    #[default]
-    Frequency,
-    /// A bucket has at least l different values, however often each of them occurs.
-    Distinct,
-}
 
 /// What a slicing is told beside its job.
 #[derive(Debug, Clone, Copy)]
@@ -107,8 +97,9 @@ pub struct Options<'a> {
     pub positions: &'a [Option<Vec<f64>>],
     /// How diverse the sensitive values are.
     pub l: u32,
-    /// What l means.
-    pub diversity: Diversity,
+    /// What l means: at best a sensitive value is named with a chance of at most 1/l, in the paper a bucket
+    /// has at least l different values, however often each of them occurs.
+    pub variant: Variant,
     /// Values that fewer than this share of the rows have are generalized.
     pub rare_below: f64,
     /// Whether kept attributes are published, in a column of their own.
@@ -192,10 +183,10 @@ pub fn row_bytes(attributes: usize) -> usize {
 impl Options<'_> {
     /// The fewest rows of a bucket.
     fn least_rows(&self, k: u32) -> usize {
-        let diverse = match self.diversity {
-            Diversity::Frequency => needed_rows(self.l as usize, self.least_columns(), 1),
+        let diverse = match self.variant {
+            Variant::Best => needed_rows(self.l as usize, self.least_columns(), 1),
             // As many as it has columns, so that none keeps its own parts of two of them.
-            Diversity::Distinct => (self.l as usize).max(self.least_columns()),
+            Variant::Paper => (self.l as usize).max(self.least_columns()),
         };
         diverse.max(k as usize)
     }
@@ -203,12 +194,12 @@ impl Options<'_> {
     /// The whole table does not keep what is asked.
     fn unsatisfiable(&self) -> Error {
         let l = self.l;
-        let requirement = match self.diversity {
-            Diversity::Frequency => format!(
-                "l = {l}, a chance of at most 1/{l} to name a value (diversity => 'distinct' asks for \
+        let requirement = match self.variant {
+            Variant::Best => format!(
+                "l = {l}, a chance of at most 1/{l} to name a value (variant => 'paper' asks for \
                  different values only)"
             ),
-            Diversity::Distinct => format!("l = {l} different values"),
+            Variant::Paper => format!("l = {l} different values"),
         };
         Error::Unsatisfiable { requirement }
     }
@@ -220,9 +211,9 @@ impl Options<'_> {
 
     /// Whether one of so many parts of a bucket of so many columns may have so many rows of one value.
     fn allows(&self, most: usize, rows: usize, columns: usize, parts: usize) -> bool {
-        match self.diversity {
-            Diversity::Frequency => needed_rows(self.l as usize * most, columns, parts) <= rows,
-            Diversity::Distinct => true,
+        match self.variant {
+            Variant::Best => needed_rows(self.l as usize * most, columns, parts) <= rows,
+            Variant::Paper => true,
         }
     }
 
@@ -336,9 +327,9 @@ fn blocks<C: Code, const W: usize>(
         let bucket = options.least_rows(job.requirement.k) << doublings;
         Some(options.cap(bucket) as f64 / bucket as f64)
     });
-    let shares: Vec<Option<f64>> = match options.diversity {
-        Diversity::Frequency => shares.chain([None]).collect(),
-        Diversity::Distinct => vec![None],
+    let shares: Vec<Option<f64>> = match options.variant {
+        Variant::Best => shares.chain([None]).collect(),
+        Variant::Paper => vec![None],
     };
     for share in shares {
         let models = match share {
@@ -386,7 +377,7 @@ fn check_possible<C: Code, const W: usize>(
     let counts = counts(rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
     // With l values that are all as frequent as they may be there is no row to spare.
-    let wanted = options.l as usize + usize::from(options.diversity == Diversity::Frequency);
+    let wanted = options.l as usize + usize::from(options.variant == Variant::Best);
     if rows.len() < least || different < wanted {
         return Err(options.unsatisfiable());
     }
@@ -403,7 +394,7 @@ fn without_surplus<C: Code, const W: usize>(
     let sensitive = job.axes.len();
     let mut counts = counts(rows, sensitive, options.sensitive.codes);
     let mut left = rows.len();
-    if options.diversity == Diversity::Distinct {
+    if options.variant == Variant::Paper {
         return left;
     }
     let mut surplus = vec![0u32; counts.len()];

@@ -63,7 +63,7 @@ struct Release {
 struct Asked {
     k: u32,
     l: u32,
-    diversity: Diversity,
+    variant: Variant,
     has_kept: bool,
     rare_below: f64,
     is_asg: bool,
@@ -81,9 +81,9 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         cardinality: 6,
         ordered: false,
     };
-    let model = match asked.diversity {
-        Diversity::Frequency => Model::Share { column: 0, alpha: 1.0 / f64::from(asked.l) },
-        Diversity::Distinct => Model::Distinct { column: 0, at_least: asked.l, unit: false },
+    let model = match asked.variant {
+        Variant::Best => Model::Share { column: 0, alpha: 1.0 / f64::from(asked.l) },
+        Variant::Paper => Model::Distinct { column: 0, at_least: asked.l, unit: false },
     };
     let requirement = Requirement { k: asked.k, models: vec![model] };
     // Rows that differ in nothing else are told apart by what they keep.
@@ -103,7 +103,7 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         sensitive: &sensitive,
         positions: &[],
         l: asked.l,
-        diversity: asked.diversity,
+        variant: asked.variant,
         rare_below: asked.rare_below,
         has_kept: asked.has_kept,
         seed: &seed,
@@ -162,7 +162,7 @@ impl Release {
             let most = values.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
             values.dedup();
             assert!(values.len() >= asked.l as usize);
-            if asked.diversity == Diversity::Frequency {
+            if asked.variant == Variant::Best {
                 assert!(asked.l as usize * most < bucket.len());
             }
             for (codes, id, kept) in bucket {
@@ -194,7 +194,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     (sizes, form, rest).prop_map(|((k, l, distinct, has_kept), (rare_below, is_asg), rest)| Asked {
         k,
         l,
-        diversity: if distinct { Diversity::Distinct } else { Diversity::Frequency },
+        variant: if distinct { Variant::Paper } else { Variant::Best },
         has_kept,
         rare_below,
         is_asg,
@@ -340,7 +340,7 @@ fn bucket(
 }
 
 /// The largest chances over many buckets, and how many buckets there were.
-fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
+fn attack(variant: Variant, l: u32) -> Result<(f64, usize)> {
     let mut state = 42u64;
     let mut draw = |end: u32| {
         state =
@@ -361,7 +361,7 @@ fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
         sensitive: &sensitive,
         positions: &[],
         l,
-        diversity,
+        variant,
         rare_below: 0.0,
         has_kept: false,
         seed: &seed,
@@ -402,7 +402,7 @@ fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
 #[test]
 fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() -> Result<()> {
     for l in 2..=4 {
-        let (worst, buckets) = attack(Diversity::Frequency, l)?;
+        let (worst, buckets) = attack(Variant::Best, l)?;
         assert!(worst <= 1.0 / f64::from(l) + 1e-9, "{worst} where l = {l}");
         assert!(buckets > 30, "{buckets} buckets were attacked where l = {l}");
     }
@@ -411,7 +411,7 @@ fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() -> Resul
 
 #[test]
 fn different_values_alone_give_more_away() -> Result<()> {
-    let (worst, _) = attack(Diversity::Distinct, 2)?;
+    let (worst, _) = attack(Variant::Paper, 2)?;
     assert!(worst > 0.75, "{worst}");
     Ok(())
 }
@@ -423,7 +423,7 @@ fn rows_that_go_together_stay_together() -> Result<()> {
     let asked = Asked {
         k: 8,
         l: 2,
-        diversity: Diversity::Frequency,
+        variant: Variant::Best,
         has_kept: false,
         rare_below: 0.0,
         is_asg: true,
