@@ -246,7 +246,12 @@ fn persons_are_counted_in_every_class() {
     assert!(cells_made(&context, &few) <= cells);
     let none = call.replace("person_id % 400", "nullif(person_id % 400, 7)");
     let message = error(&context, &format!("SELECT * FROM {none}"));
-    assert!(message.contains("privacy_unit 'person' is NULL in"), "{message}");
+    let nobody = "SELECT count(*) FROM census WHERE person_id % 400 = 7";
+    let expected = format!("privacy_unit 'person' is NULL in {} rows", count(&context, nobody));
+    assert!(message.contains(&expected), "{message}");
+    assert!(
+        error(&in_cells(&census(3000), 0), &format!("SELECT * FROM {none}")).contains(&expected)
+    );
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub use withheld::WithheldErrorsExec;
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
 use crate::columnar::OutputColumn;
+use crate::method::Variant;
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
 ///

@@ -17,6 +17,7 @@ use super::emit::{Emission, Prepared};
 use super::form::{Formed, Former};
 use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
+use super::requirement::check_persons;
 use super::room::{OutputShape, Room};
 use super::spill::Spills;
 use super::{AnonymizeExec, full_schema};
@@ -356,17 +357,12 @@ impl Release {
 
     /// A row without a person could belong to any of the others in its class.
     pub(super) fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
-        let Some(unit) = &self.spec.privacy_unit else { return Ok(()) };
-        let modelled = self.layout.modelled.len() - 1;
-        let missing: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
-        if missing > 0 {
-            return exec_err!(
-                "privacy_unit '{}' is NULL in {missing} rows, which cannot be counted as persons: filter \
-                 them out or give each an id",
-                unit.name
-            );
+        if self.spec.privacy_unit.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let modelled = self.layout.modelled.len() - 1;
+        let nobody: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
+        check_persons(&self.spec, nobody as u64)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
@@ -10,6 +10,18 @@ use crate::engine::spec::Spec;
 use crate::error::Error;
 use crate::method::Variant;
 use crate::model::{Grades, Model, Requirement};
+
+/// Refuses rows that name no person: one of them could belong to anybody in its class.
+pub(super) fn check_persons(spec: &Spec, nobody: u64) -> Result<()> {
+    match &spec.privacy_unit {
+        Some(unit) if nobody > 0 => exec_err!(
+            "privacy_unit '{}' is NULL in {nobody} rows, which cannot be counted as persons: filter them \
+             out or give each an id",
+            unit.name
+        ),
+        _ => Ok(()),
+    }
+}
 
 /// What was asked for.
 pub(super) struct Asked<'a> {

@@ -19,7 +19,7 @@ use crate::columnar::{
     CellPlan, Kind, Layout, LeafCounts, ModelledCounts, ModelledValues, Survey, TableHeader,
     by_partition, pages_to_batch,
 };
-use crate::engine::exec::requirement::Asked;
+use crate::engine::exec::requirement::{Asked, check_persons};
 use crate::engine::execution_error;
 use crate::engine::spec::Spec;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
@@ -43,6 +43,7 @@ pub(super) fn run(
             let sizes = (2 * survey.tree.leaves() as usize, layout.modelled.len() - units);
             let counts =
                 LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
+            check_persons(&spec, counts.nobody)?;
             let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
             let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;
             let pages = plan.to_pages().and_then(|pages| pages_to_batch(&pages));
