@@ -69,11 +69,7 @@ impl Bin {
 }
 
 /// The bins that have rows left, the most sensitive first.
-fn open_bins(
-    groups: &[Group],
-    plan: &Plan,
-    ties: impl Fn(&Group, &Group) -> Ordering,
-) -> Vec<Bin> {
+fn open_bins(groups: &[Group], plan: &Plan, ties: impl Fn(&Group, &Group) -> Ordering) -> Vec<Bin> {
     let mut open: Vec<&Group> = groups.iter().filter(|group| group.left() > 0).collect();
     let rank = |group: &Group| (group.level, Reverse(group.left()));
     open.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| ties(a, b)));

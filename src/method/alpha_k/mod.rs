@@ -117,11 +117,7 @@ pub fn alpha_k(rows: &mut RowTable, job: &Job, mix: Option<Seed>) -> Result<Grou
     alpha_k_by(rows, job, mix.map(|seed| (seed, KeyParts::ALL)))
 }
 
-fn alpha_k_by(
-    rows: &mut RowTable,
-    job: &Job,
-    mix: Option<(Seed, KeyParts)>,
-) -> Result<Grouping> {
+fn alpha_k_by(rows: &mut RowTable, job: &Job, mix: Option<(Seed, KeyParts)>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k });

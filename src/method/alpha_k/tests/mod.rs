@@ -1,6 +1,7 @@
 //! What `alpha_k` promises: on worked tables, and on random ones.
 
 mod paper;
+mod weak_keys;
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ impl<'a> Input<'a> {
         let mut rows = RowTable::from_codes(self.codes).ok_or_else(|| Error::bug("too wide"))?;
         let Grouping { classes, suppressed } = alpha_k_by(&mut rows, &job, self.key)?;
         let id_at = |at: usize| rows.id_at(at);
-        let placement = Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
+        let placement =
+            Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
         check_placement(&placement, &requirement, std::slice::from_ref(&column))?;
         let ids = |range: std::ops::Range<usize>| {
             let mut ids: Vec<u32> = range.map(|at| rows.id_at(at)).collect();
@@ -102,7 +104,8 @@ fn graded(level_of: &[u32], alphas: &[f64], scope: AlphaScope) -> Model {
 fn p4_table_1_gives_the_levels_of_its_table_8() {
     let codes: Vec<[u32; 2]> = AGES.iter().map(|age| [*age, 0]).collect();
     let model = graded(&TABLE_1_LEVELS, &[0.34, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
-    let (classes, suppressed) = Input::new(&codes, &TABLE_1).compositions(3, model).unwrap_or_default();
+    let (classes, suppressed) =
+        Input::new(&codes, &TABLE_1).compositions(3, model).unwrap_or_default();
     // The example of the module.
     assert_eq!(classes, [[0, 3, 5], [1, 4, 5], [0, 3, 5], [1, 2, 4]]);
     assert_eq!(suppressed, []);
@@ -112,7 +115,8 @@ fn p4_table_1_gives_the_levels_of_its_table_8() {
 fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
     // `run` verifies the shares; a class with a level-1 value now has at least four rows.
     let model = graded(&TABLE_1_LEVELS, &[0.3, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
-    let (classes, suppressed) = Input::new(&distinct(12), &TABLE_1).run(3, model).unwrap_or_default();
+    let (classes, suppressed) =
+        Input::new(&distinct(12), &TABLE_1).run(3, model).unwrap_or_default();
     assert!(classes.iter().all(|class| class.len() >= 4));
     assert_eq!((classes.len(), suppressed.len()), (3, 0));
 }

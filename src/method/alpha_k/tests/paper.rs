@@ -64,7 +64,10 @@ fn a_value_that_fits_nowhere_does_not_stop_the_others() {
     let values = [0, 1, 2, 1, 2];
     let codes = [[0, 0], [1, 0], [2, 0], [3, 0], [4, 0]];
     let model = graded(&[1, 2, 3], &[0.01, 0.5, 0.5], AlphaScope::Value);
-    assert_eq!(as_printed(&codes, &values).run(2, model), Ok((vec![vec![1, 2], vec![3, 4]], vec![0])));
+    assert_eq!(
+        as_printed(&codes, &values).run(2, model),
+        Ok((vec![vec![1, 2], vec![3, 4]], vec![0]))
+    );
 }
 
 #[test]
@@ -74,5 +77,8 @@ fn leftovers_prefer_classes_far_from_their_level() {
     let values = [0, 0, 1, 2, 3];
     let codes: Vec<[u32; 2]> = (0..5).map(|row| [row, 0]).collect();
     let model = graded(&[1, 2, 3, 4], &[0.5, 0.5, 0.5, 0.34], AlphaScope::Value);
-    assert_eq!(as_printed(&codes, &values).run(2, model), Ok((vec![vec![0, 3], vec![1, 2, 4]], vec![])));
+    assert_eq!(
+        as_printed(&codes, &values).run(2, model),
+        Ok((vec![vec![0, 3], vec![1, 2, 4]], vec![]))
+    );
 }
