@@ -35,7 +35,6 @@ pub(super) fn order<C: Code, const W: usize>(
     plan: &Plan,
     (seed, parts): (Seed, KeyParts),
 ) -> Result<Vec<u32>> {
-    let seed = seed.for_purpose(["alpha_k", "places inside a sensitive value"].into_iter());
     let mut order = vec![0u32; rows.len()];
     let mut rest = order.as_mut_slice();
     let mut stretches = Vec::with_capacity(groups.len());

@@ -69,7 +69,7 @@ use std::cmp::Ordering;
 use groups::Group;
 use mix::KeyParts;
 
-use super::Job;
+use super::{Job, Variant};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, Grades, Model, Row, RowTable, Seed, SensitiveColumn, with_rows};
 
@@ -88,13 +88,13 @@ const NO_CLASS: u32 = u32::MAX;
 /// Puts the rows into classes and leaves them in class order, the suppressed ones at the end.
 ///
 /// The requirement must be k and one model, either [`Model::Share`] or [`Model::Graded`]. The axes
-/// of the job are not looked at. With a seed to mix by, rows of one sensitive value change places
-/// between the classes. Works on the current rayon pool.
+/// of the job are not looked at. The seed must be used for nothing else; the paper's version uses none.
+/// Works on the current rayon pool.
 ///
 /// ```
-/// use datafusion_anonymize::method::{Job, alpha_k::alpha_k};
+/// use datafusion_anonymize::method::{Job, Variant, alpha_k::alpha_k};
 /// use datafusion_anonymize::model::{
-///     Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn,
+///     Cancel, Model, Requirement, RowKeys, RowTable, Seed, SensitiveColumn,
 /// };
 ///
 /// // Four rows with the values a, a, b, c and no value in more than half of a class.
@@ -108,15 +108,16 @@ const NO_CLASS: u32 = u32::MAX;
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// let grouping = alpha_k(&mut rows, &job, None)?;
+/// let grouping = alpha_k(&mut rows, &job, Variant::Best, Seed::random()?)?;
 /// assert_eq!(grouping.classes.len(), 2);
 /// assert_eq!(grouping.suppressed, 0);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn alpha_k(rows: &mut RowTable, job: &Job, mix: Option<Seed>) -> Result<Grouping> {
-    alpha_k_by(rows, job, mix.map(|seed| (seed, KeyParts::ALL)))
+pub fn alpha_k(rows: &mut RowTable, job: &Job, variant: Variant, seed: Seed) -> Result<Grouping> {
+    alpha_k_by(rows, job, (variant == Variant::Best).then_some((seed, KeyParts::ALL)))
 }
 
+/// The best version under a key, or without one that of the paper.
 fn alpha_k_by(rows: &mut RowTable, job: &Job, mix: Option<(Seed, KeyParts)>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {

@@ -1,5 +1,6 @@
 //! What `alpha_k` promises: on worked tables, and on random ones.
 
+mod adult;
 mod paper;
 mod weak_keys;
 
@@ -98,6 +99,30 @@ const TABLE_1_LEVELS: [u32; 6] = [1, 1, 3, 4, 4, 5];
 fn graded(level_of: &[u32], alphas: &[f64], scope: AlphaScope) -> Model {
     let grades = Grades::new(level_of.to_vec(), alphas.to_vec(), scope);
     Model::Graded { column: 0, grades: Arc::new(grades.unwrap_or_else(|_| unreachable!())) }
+}
+
+/// The occupations in 10 000 complete rows of Adult: the level that the paper gives them, and their rows.
+const OCCUPATIONS: [(u32, usize); 14] = [
+    (1, 227),
+    (1, 4),
+    (2, 1332),
+    (2, 1361),
+    (2, 1268),
+    (3, 304),
+    (3, 1293),
+    (3, 633),
+    (3, 503),
+    (4, 57),
+    (4, 308),
+    (4, 448),
+    (4, 1182),
+    (5, 1080),
+];
+
+/// The alphas of the paper for them.
+fn occupations() -> Model {
+    let level_of = OCCUPATIONS.map(|(level, _)| level);
+    graded(&level_of, &[0.2, 0.3, 0.35, 0.4, 0.5], AlphaScope::Value)
 }
 
 #[test]
