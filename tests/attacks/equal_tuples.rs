@@ -30,6 +30,7 @@ impl Score {
         (self.right as f64 - self.chance) / self.variance.sqrt().max(1e-9)
     }
 
+    /// Right guesses for every one that chance would give.
     pub fn ratio(&self) -> f64 {
         self.right as f64 / self.chance
     }
@@ -45,12 +46,17 @@ impl Score {
 impl std::fmt::Display for Score {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Score { named, right, chance, .. } = self;
-        write!(f, "{right} of {named} named rightly, chance {chance:.0}, z {:.1}", self.z())
+        let (ratio, z) = (self.ratio(), self.z());
+        write!(
+            f,
+            "{right} of {named} named rightly, chance {chance:.0}, {ratio:.2} times, z {z:.1}"
+        )
     }
 }
 
 impl TwoTables {
-    fn rows_of_classes(&self) -> Vec<Vec<usize>> {
+    /// The rows of each class.
+    pub fn rows_of_classes(&self) -> Vec<Vec<usize>> {
         let mut rows = vec![Vec::new(); self.values.len()];
         for (row, class) in self.class_of.iter().enumerate() {
             rows[*class].push(row);
@@ -58,7 +64,8 @@ impl TwoTables {
         rows
     }
 
-    fn rows_of_tuples(&self) -> HashMap<u32, Vec<usize>> {
+    /// The rows of each tuple.
+    pub fn rows_of_tuples(&self) -> HashMap<u32, Vec<usize>> {
         let mut rows: HashMap<u32, Vec<usize>> = HashMap::new();
         for (row, tuple) in self.tuple_of.iter().enumerate() {
             rows.entry(*tuple).or_default().push(row);
@@ -67,7 +74,7 @@ impl TwoTables {
     }
 
     /// Classes that have a value.
-    fn classes_with(&self, value: u32) -> Vec<usize> {
+    pub fn classes_with(&self, value: u32) -> Vec<usize> {
         (0..self.values.len()).filter(|class| self.values[*class].contains(&value)).collect()
     }
 
@@ -120,27 +127,6 @@ impl TwoTables {
             let inside = others.clone().filter(is_with).count() as f64;
             let outside = others.count() as f64 - inside;
             inside * (share / near).ln() + outside * ((1.0 - share) / (1.0 - near)).ln()
-        })
-    }
-
-    /// Names rows whose tuple also stands in the class with the value before or behind, classes being in the
-    /// order they were made. That order is not published: this attacker knows more than any reader.
-    pub fn neighbours(&self, value: u32) -> Vec<usize> {
-        let rows = self.rows_of_classes();
-        let tuples = self.rows_of_tuples();
-        let with = self.classes_with(value);
-        let place: HashMap<usize, usize> =
-            with.iter().enumerate().map(|(at, class)| (*class, at)).collect();
-        self.name(value, |row| {
-            let tuple = self.tuple_of[row];
-            let at = place[&self.class_of[row]];
-            let beside = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
-            let beside = beside.filter_map(|at| with.get(at));
-            let beside =
-                beside.filter(|class| rows[**class].iter().any(|row| self.tuple_of[*row] == tuple));
-            // A rare tuple in both is no accident.
-            let share = tuples[&tuple].len() as f64 / self.tuple_of.len() as f64;
-            beside.count() as f64 * -share.ln()
         })
     }
 }
