@@ -19,6 +19,7 @@ mod session;
 mod spec;
 mod two_tables;
 mod visible_order;
+mod written;
 
 pub use builder::Anonymize;
 #[cfg(feature = "codec")]
@@ -41,5 +42,6 @@ pub use session::{
 pub use spec::{Models, Publish, Spec, Suppress};
 pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;
+pub use written::check_may_be_written;
 
 pub(crate) use errors::{execution_error, looked_at, planning_error, without_values_of_kernels};

@@ -22,6 +22,7 @@ use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
+use super::written::{check_may_be_written, writes};
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]
@@ -113,6 +114,9 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if writes(logical_plan) {
+            check_may_be_written(logical_plan)?;
+        }
         if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
             return plan_err!(
                 "a task that writes a release and dies leaves a part of it: let the client write it, as the client \

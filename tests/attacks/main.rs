@@ -4,7 +4,10 @@
 //! what it gains from a release, and prints the figures that `docs/privacy.md` quotes.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod alpha_k;
 mod classes;
+mod definetti;
+mod equal_tuples;
 mod minimality;
 
 use std::path::PathBuf;

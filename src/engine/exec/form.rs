@@ -14,6 +14,7 @@ use crate::engine::spec::{Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
+use crate::method::Job;
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
@@ -24,7 +25,6 @@ use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
 use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
-use crate::method::{Job, Variant};
 use crate::model::{
     Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
 };
@@ -114,8 +114,10 @@ impl Former<'_> {
             })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                let mix = (self.spec.variant == Variant::Best).then_some(self.spec.seed);
-                let Grouping { classes, suppressed } = alpha_k(rows, job, mix)?;
+                // Nothing else is drawn by this secret.
+                let mixing = self.spec.seed.for_purpose(["mixing"].into_iter());
+                let Grouping { classes, suppressed } =
+                    alpha_k(rows, job, self.spec.variant, mixing)?;
                 let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
                 Ok((classes, suppressed))
             })?,

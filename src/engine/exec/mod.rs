@@ -41,8 +41,8 @@ pub use withheld::WithheldErrorsExec;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
+use super::written::check_spec;
 use crate::columnar::OutputColumn;
-use crate::method::Variant;
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
 ///
@@ -167,13 +167,7 @@ impl AnonymizeExec {
                  => 'quasi_identifiers'), without anything above it"
             );
         }
-        if self.spec.variant == Variant::Paper {
-            return plan_err!(
-                "variant => 'paper' of method 'alpha_k' groups rows in the order of their quasi-identifiers, \
-                 which a reader of both tables can use to name people: it is for experiments and is not \
-                 written; leave it out"
-            );
-        }
+        check_spec(&self.spec)?;
         pipeline::run_both(self, context).await
     }
 
