@@ -15,6 +15,7 @@ mod options;
 mod physical;
 mod planner;
 mod reports;
+mod seeds;
 mod session;
 mod spec;
 mod two_tables;
@@ -35,6 +36,7 @@ pub use options::{Hierarchy, Sensitivity};
 pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
+pub use seeds::check_seeds;
 pub use session::{
     register_all, register_sql, use_seed, with_cluster_planning, with_planning, with_settings,
 };

@@ -21,6 +21,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
+use super::seeds::{check_seeds, writes};
 use super::visible_order::OrderByVisibleColumns;
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
@@ -113,6 +114,9 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if writes(logical_plan) {
+            check_seeds(logical_plan, session.config_options())?;
+        }
         if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
             return plan_err!(
                 "a task that writes a release and dies leaves a part of it: let the client write it, as the client \

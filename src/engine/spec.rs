@@ -13,7 +13,7 @@ use crate::hierarchy::DateStep;
 use crate::method::Variant;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
-use crate::model::{AlphaScope, Seed};
+use crate::model::{AlphaScope, Secret};
 
 impl FromStr for Split {
     type Err = Error;
@@ -300,8 +300,8 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
-    /// The secret that breaks ties.
-    pub seed: Seed,
+    /// The secret that breaks ties, and whatever else is drawn.
+    pub secret: Secret,
 }
 
 // No field is ever NaN: all numbers are checked to be in range.
@@ -309,7 +309,7 @@ impl Eq for Spec {}
 
 impl Hash for Spec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
+        (self.method, self.split, self.k, self.ranges, self.class_id, self.secret).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
         (&self.constraints, self.suppress, self.publish, self.variant, self.block_rows).hash(state);

@@ -26,7 +26,8 @@ use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
 use crate::method::{Job, Variant};
 use crate::model::{
-    Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
+    Cancel, Classes, Model, Placement, Purpose, Requirement, RowTable, Seed, check_placement,
+    shuffle_classes,
 };
 
 /// What classes are made from, beside the table.
@@ -69,7 +70,7 @@ impl Former<'_> {
             | Approach::Slice(_)
             | Approach::Freeze(_)
             | Approach::FullDomain => 0,
-            _ => alike::work_bytes(axes.clone(), self.publishes_means(), (rows, rows / k)),
+            _ => alike::work_bytes(rows, rows / k),
         };
         // Cutting counts the values of every column, on every thread.
         let counted = |axis: &Axis| (axis.codes as usize).min(rows.saturating_mul(8));
@@ -114,9 +115,11 @@ impl Former<'_> {
             })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                let mix = (self.spec.variant == Variant::Best).then_some(self.spec.seed);
+                let mixes = self.spec.variant == Variant::Best;
+                let mix = mixes.then_some(self.seed(Purpose::Mixing));
                 let Grouping { classes, suppressed } = alpha_k(rows, job, mix)?;
-                let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
+                let seed = self.seed(Purpose::ClassNumbers);
+                let classes = shuffle_classes(rows, &classes, job.keys, seed)?;
                 Ok((classes, suppressed))
             })?,
             Approach::Freeze(search) => self.recode(table, Some(search))?,
@@ -150,7 +153,7 @@ impl Former<'_> {
         let (mut classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
         // Two tables were put in an order of their own.
         if self.spec.publish.is_none() {
-            let secret = (&table.keys, self.spec.seed);
+            let secret = (&table.keys, self.seed(Purpose::AlikeClasses));
             let shuffled =
                 shuffle_alike(&mut table.rows, classes, (&axes, self.publishes_means()), secret);
             classes = shuffled.map_err(execution_error)?;
@@ -174,6 +177,10 @@ impl Former<'_> {
             self.metrics.loss.set(lost / rows.len().max(1) as f64);
         }
         Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    fn seed(&self, purpose: Purpose) -> Seed {
+        self.spec.secret.seed(purpose)
     }
 
     fn publishes_means(&self) -> bool {
@@ -203,7 +210,7 @@ impl Former<'_> {
         self.check_dropped(suppressed, table.rows.len())?;
         let options = cluster::Options {
             weights: &self.spec.weights,
-            seed: &self.spec.seed,
+            seed: &self.seed(Purpose::Starts),
             block_rows: self.block_rows(clustering),
         };
         self.group(table, |rows, job| Ok((cluster(rows, job, clustering, &options)?, suppressed)))
@@ -265,7 +272,7 @@ impl Former<'_> {
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
         let part = self.part.map(|part| part.to_string());
         let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
-        let seed = self.spec.seed.for_purpose(purpose.chain(written));
+        let seed = self.seed(Purpose::Slicing).derive(purpose.chain(written));
         let options = slicing::Options {
             sensitive,
             positions: &places,

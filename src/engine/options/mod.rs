@@ -25,7 +25,7 @@ use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::Variant;
-use crate::model::Seed;
+use crate::model::Secret;
 
 /// A hierarchy as the caller gives it.
 #[derive(Debug, Clone)]
@@ -117,7 +117,8 @@ pub struct Options {
     pub(super) block_rows: Option<i64>,
     pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
-    pub(super) seed: Option<Seed>,
+    /// As it was read where it was written: its text is not kept.
+    pub(super) seed: Option<Result<Secret>>,
 }
 
 impl Options {
@@ -127,7 +128,7 @@ impl Options {
         mut self,
         input: &DFSchema,
         settings: &AnonymizeConfig,
-        session_seed: Seed,
+        session_secret: Secret,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
         let approach = method.approach();
@@ -158,7 +159,7 @@ impl Options {
         // Two tables are joined by the class alone.
         let class_id =
             self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
-        let seed = self.seed.unwrap_or(session_seed);
+        let secret = self.seed.take().unwrap_or(Ok(session_secret))?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -195,7 +196,7 @@ impl Options {
             weights,
             block_rows,
             slicing,
-            seed,
+            secret,
         };
         Ok((spec, tables))
     }

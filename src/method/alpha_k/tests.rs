@@ -25,7 +25,7 @@ fn run(input: &Input, k: u32, model: Model) -> Outcome {
         ordered: false,
     };
     let requirement = Requirement { k, models: vec![model] };
-    let keys = RowKeys { sensitive: input.keys.to_vec().into(), kept: Vec::new().into() };
+    let keys = RowKeys { ties: input.keys.to_vec().into(), kept: Vec::new().into() };
     let job = Job {
         axes: &[],
         requirement: &requirement,
