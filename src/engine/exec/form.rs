@@ -321,16 +321,23 @@ impl Former<'_> {
     /// Satisfies the constraints by freezing rows, or without a search by whole columns.
     fn recode(&self, table: &mut CodedTable, search: Option<Search>) -> Result<Formed> {
         let timer = self.metrics.partition_time.timer();
-        let CodedTable { rows, domains, .. } = table;
+        let CodedTable { rows, domains, keys, .. } = table;
         let trees = domains.iter().map(|domain| tree_of(&domain.axis));
         let trees = trees.collect::<crate::Result<Vec<&Tree>>>().map_err(execution_error)?;
-        let constraints = &self.spec.constraints;
-        let job = classfly::Job { trees: &trees, constraints, cancel: self.cancel };
+        let job = classfly::Job {
+            trees: &trees,
+            constraints: &self.spec.constraints,
+            variant: self.spec.variant,
+            drop_suppressed: self.spec.suppress == Suppress::Rows,
+            keys,
+            seed: self.spec.seed,
+            cancel: self.cancel,
+        };
         let recoding = match search {
             Some(search) => classfly(rows, &job, search),
             None => {
-                let share = self.spec.suppression_limit;
-                datafly(rows, &job, share.map(|share| (share * rows.len() as f64) as usize))
+                let most = self.spec.suppression_limit() * rows.len() as f64;
+                datafly(rows, &job, Some(most as usize))
             }
         };
         let recoding = recoding.map_err(execution_error)?;
@@ -340,9 +347,7 @@ impl Former<'_> {
         self.check_suppressed(rows, &recoding)?;
         self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
         self.metrics.precision(precision(&recoding.nodes, &trees));
-        let drop_suppressed = self.spec.suppress == Suppress::Rows;
-        let published =
-            into_classes(recoding, rows, &job, drop_suppressed).map_err(execution_error)?;
+        let published = into_classes(recoding, rows, &job).map_err(execution_error)?;
         Ok(Formed { classes: published.classes, cells: Cells::Nodes(published.nodes) })
     }
 
@@ -358,9 +363,13 @@ impl Former<'_> {
                 let columns = self.spec.column_names(&component.columns);
                 format!("{} of {rows} rows in [{columns}]", component.suppressed.len())
             });
+            let instead = match self.spec.suppress {
+                Suppress::Rows => "or give coarser hierarchies",
+                _ => "give coarser hierarchies, or leave such rows out with suppress => 'rows'",
+            };
             return exec_err!(
                 "{:.1} % of the cells would be suppressed ({}), more than suppression_limit = {limit} \
-                 allows: raise it, lower the k of a constraint, or give coarser hierarchies",
+                 allows: raise it, lower the k of a constraint, {instead}",
                 100.0 * share,
                 counts.collect::<Vec<String>>().join(", ")
             );

@@ -233,7 +233,8 @@ impl Shown {
 
     /// The cheapest rows without which every group still has k, `None` if there are not so many.
     fn spared(&self, table: &Table, wanted: usize) -> Option<Vec<u32>> {
-        let mut left: Vec<Vec<u32>> = self.groups.iter().map(|groups| groups.rows.clone()).collect();
+        let mut left: Vec<Vec<u32>> =
+            self.groups.iter().map(|groups| groups.rows.clone()).collect();
         let can_spare = |tuple: u32, left: &[Vec<u32>]| {
             let mut groups = self.groups.iter().zip(left);
             groups.all(|(groups, left)| left[groups.of[tuple as usize] as usize] > groups.k)

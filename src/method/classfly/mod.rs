@@ -118,7 +118,8 @@ impl Job<'_> {
     /// Whether rows may have to join the suppressed ones of a part. Rows of the only part are dropped
     /// instead, where that is wanted.
     fn may_join(&self, part: &Part) -> bool {
-        let is_only = self.constraints.iter().flat_map(|c| &c.columns).all(|c| part.columns.contains(c));
+        let is_only =
+            self.constraints.iter().flat_map(|c| &c.columns).all(|c| part.columns.contains(c));
         self.variant == Variant::Best && !(self.drop_suppressed && is_only)
     }
 }
