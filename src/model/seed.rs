@@ -71,6 +71,8 @@ pub enum Purpose {
     KeptValues,
     /// The order of rows with equal quasi-identifiers.
     Ties,
+    /// Who joins the suppressed rows of the constraints.
+    Suppressed,
     /// The order of classes that publish the same.
     AlikeClasses,
     /// The numbers of classes that two tables share.
@@ -93,10 +95,11 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SensitiveValues,
         Self::KeptValues,
         Self::Ties,
+        Self::Suppressed,
         Self::AlikeClasses,
         Self::ClassNumbers,
         Self::RowOrder,
@@ -114,6 +117,7 @@ impl Purpose {
             Self::SensitiveValues => "sensitive values",
             Self::KeptValues => "kept values",
             Self::Ties => "ties",
+            Self::Suppressed => "suppressed rows",
             Self::AlikeClasses => "classes that publish the same",
             Self::ClassNumbers => "numbers of classes",
             Self::RowOrder => "order of rows",

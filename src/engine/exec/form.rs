@@ -330,7 +330,7 @@ impl Former<'_> {
             variant: self.spec.variant,
             drop_suppressed: self.spec.suppress == Suppress::Rows,
             keys,
-            seed: self.spec.seed,
+            seed: self.seed(Purpose::Suppressed),
             cancel: self.cancel,
         };
         let recoding = match search {

@@ -164,7 +164,7 @@ impl Shown {
         }
         let mut sizes = vec![0u32; tuples + 1];
         tuple_of.iter().for_each(|tuple| sizes[*tuple as usize] += 1);
-        let seed = job.seed.for_purpose(["suppressed rows"].into_iter());
+        let seed = job.seed;
         let trees: Vec<_> = columns.map(|column| job.trees[*column]).collect();
         let of_tuple = |tuple: usize| nodes.iter().map(move |nodes| nodes[tuple]);
         let cost = |tuple: usize| {

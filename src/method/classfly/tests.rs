@@ -503,7 +503,7 @@ proptest! {
         let job = job(&trees, &constraints, Variant::Best);
         let recode = |codes: &[[u32; 4]], keys: Vec<u64>, method: Method| {
             let rows = RowTable::from_codes(codes).unwrap();
-            let keys = RowKeys { sensitive: keys.into(), ..RowKeys::default() };
+            let keys = RowKeys { ties: keys.into(), ..RowKeys::default() };
             method(&rows, &Job { keys: &keys, ..job }).unwrap()
         };
         for method in methods {

@@ -30,7 +30,7 @@ fn figure_2_naive_spares_one_of_four_equal_rows_by_the_seed() {
     let mut joined = [0; 9];
     for seed in 0..400u32 {
         let seed = Seed::from_bytes(&seed.to_le_bytes());
-        let keys = RowKeys { sensitive: (0..9).collect::<Vec<u64>>().into(), ..RowKeys::default() };
+        let keys = RowKeys { ties: (0..9).collect::<Vec<u64>>().into(), ..RowKeys::default() };
         let job = Job { seed, keys: &keys, ..job(&trees, &constraints, Variant::Best) };
         let recoding = classfly(&rows, &job, Search::Naive).unwrap();
         check_constraints(&rows, &job, &recoding).unwrap();
