@@ -167,7 +167,7 @@ async fn make(
     }
     let mut tables = Vec::with_capacity(written.len());
     for table in &written {
-        let Written { name, url, schema, rows } = table;
+        let Written { name, url, schema, rows, .. } = table;
         let files = checksum::files(&context.runtime_env(), url, name).await?;
         tables.push(Table {
             name: (*name).to_owned(),

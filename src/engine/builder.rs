@@ -84,6 +84,13 @@ impl Anonymize {
         self
     }
 
+    /// The largest share of a class that one person may hold, above 0 and at most 1. Needs a privacy unit;
+    /// without it one person may hold all but k − 1 rows of a class.
+    pub fn unit_share(mut self, share: f64) -> Self {
+        self.options.unit_share = Some(share);
+        self
+    }
+
     /// How classes are formed.
     pub fn method(mut self, method: Method) -> Self {
         self.options.method = Some(method.to_string());

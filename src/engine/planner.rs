@@ -30,13 +30,14 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 32] = [
+const ANONYMIZE_OPTIONS: [&str; 33] = [
     "k",
     "quasi_identifiers",
     "sensitive",
     "identifiers",
     "keep",
     "privacy_unit",
+    "unit_share",
     "method",
     "variant",
     "hierarchies",
@@ -120,6 +121,7 @@ impl AnonymizeRelationPlanner {
             identifiers: arguments.columns("identifiers", context)?,
             keep: arguments.columns("keep", context)?,
             privacy_unit: arguments.column("privacy_unit", context)?,
+            unit_share: arguments.number("unit_share", context)?,
             method: arguments.text("method", context)?,
             split: arguments.text("split", context)?,
             ranges: arguments.text("ranges", context)?,

@@ -277,6 +277,8 @@ pub struct Spec {
     /// Counted instead of rows, never published.
     #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::maybe_column"))]
     pub privacy_unit: Option<Column>,
+    /// The largest share of a class that one person may hold.
+    pub unit_share: Option<f64>,
     /// How generalized numbers are published.
     pub ranges: Ranges,
     /// Whether the class number is published.
@@ -436,6 +438,7 @@ impl Spec {
         if let Some(unit) = &self.privacy_unit {
             entries.push(("privacy_unit", unit.name.clone()));
         }
+        entries.extend(self.unit_share.map(|share| ("unit_share", share.to_string())));
         let split = match self.split {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",

@@ -71,6 +71,8 @@ pub enum Purpose {
     KeptValues,
     /// The order of rows with equal quasi-identifiers.
     Ties,
+    /// The order of persons with equal quasi-identifiers.
+    Persons,
     /// Who joins the suppressed rows of the constraints.
     Suppressed,
     /// The order of classes that publish the same.
@@ -95,10 +97,11 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SensitiveValues,
         Self::KeptValues,
         Self::Ties,
+        Self::Persons,
         Self::Suppressed,
         Self::AlikeClasses,
         Self::ClassNumbers,
@@ -117,6 +120,7 @@ impl Purpose {
             Self::SensitiveValues => "sensitive values",
             Self::KeptValues => "kept values",
             Self::Ties => "ties",
+            Self::Persons => "persons",
             Self::Suppressed => "suppressed rows",
             Self::AlikeClasses => "classes that publish the same",
             Self::ClassNumbers => "numbers of classes",

@@ -87,6 +87,29 @@ impl RowKeys {
     }
 }
 
+impl RowKeys {
+    /// Puts the rows of one person side by side where their quasi-identifiers are equal, so that a cut
+    /// parts as few persons as it can. `units` are the persons by row. Nothing of a row but its person and its
+    /// tuple decides where it goes; among the rows of one person the order stays.
+    pub fn keep_persons_together(
+        &mut self,
+        rows: &RowTable,
+        units: &[u32],
+        seed: Seed,
+    ) -> Result<()> {
+        const PERSON: u64 = u64::MAX << 32;
+        if self.ties.len() != rows.len() || units.len() != rows.len() {
+            return Err(Error::bug("rows, their keys and their persons are not equally many"));
+        }
+        let mut persons: Vec<u64> = units.iter().map(|unit| u64::from(*unit)).collect();
+        with_rows!(rows, rows => hash_rows(rows, &mut persons, seed))?;
+        for (tie, person) in self.ties.iter_mut().zip(persons) {
+            *tie = (person & PERSON) | (*tie >> 32);
+        }
+        Ok(())
+    }
+}
+
 /// Puts the tuple into the hash of every row.
 fn hash_rows<C: Code, const W: usize>(
     rows: &[Row<C, W>],

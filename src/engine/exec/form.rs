@@ -26,8 +26,8 @@ use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
 use crate::method::{Job, Variant};
 use crate::model::{
-    Cancel, Classes, Model, Placement, Purpose, Requirement, RowTable, Seed, check_placement,
-    shuffle_classes,
+    Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
+    check_placement, shuffle_classes,
 };
 
 /// What classes are made from, beside the table.
@@ -64,7 +64,8 @@ impl Former<'_> {
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
-        let check = rows / 8 + 8 * (rows / k);
+        let persons = if self.spec.privacy_unit.is_some() { Persons::work_bytes(rows) } else { 0 };
+        let check = rows / 8 + 8 * (rows / k) + persons;
         let alike = match self.spec.method.approach() {
             Approach::TwoTables
             | Approach::Slice(_)
@@ -169,6 +170,9 @@ impl Former<'_> {
         };
         check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
         self.check_suppressed_rows(rows.len(), suppressed)?;
+        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+            self.metrics.persons(Persons::of(&placement, units), self.is_whole);
+        }
         // Two tables publish quasi-identifiers as they are.
         if self.spec.publish.is_none() {
             let axes: Vec<&Axis> = axes.iter().collect();
@@ -243,8 +247,7 @@ impl Former<'_> {
         let mut required = asked.of_values(&values)?;
         if units == 1 {
             let column = self.modelled - 1;
-            let at_least = self.spec.k;
-            required.models.push(Model::Distinct { column, at_least, unit: true });
+            required.models.extend(unit_models(self.spec, column));
         }
         Ok(required)
     }
@@ -376,6 +379,13 @@ impl Former<'_> {
         }
         Ok(())
     }
+}
+
+/// What is asked of the persons of a class, whose column this is.
+pub(super) fn unit_models(spec: &Spec, column: usize) -> impl Iterator<Item = Model> {
+    let persons = Model::Distinct { column, at_least: spec.k, unit: true };
+    let share = spec.unit_share.map(|at_most| Model::UnitShare { column, at_most });
+    std::iter::once(persons).chain(share)
 }
 
 /// Errors if more rows would be suppressed than the limit allows.

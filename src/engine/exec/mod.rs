@@ -390,6 +390,18 @@ impl AnonymizeExec {
         metrics::share_of(&self.metrics, "loss")
     }
 
+    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// before it ran, and without a privacy unit.
+    pub fn unit_share(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::UNIT_SHARE)
+    }
+
+    /// The share of the persons who have rows in more than one class of the last execution, in three
+    /// digits. `None` before it ran, and without a privacy unit.
+    pub fn split_persons(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::SPLIT_PERSONS)
+    }
+
     /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1
     /// (unchanged) to 0. `None` before it ran, and for methods without constraints.
     pub fn precision(&self) -> Option<f64> {

@@ -343,10 +343,16 @@ impl Release {
         let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
-        room.reserve_method(work.max(ties))?;
+        let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };
+        room.reserve_method(work.max(ties).max(persons))?;
         let timer = self.metrics.encode_time.timer();
         let ties = self.spec.secret.seed(Purpose::Ties);
         let mut table = room.fill_table(&self.layout, coding, ties)?;
+        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+            let seed = self.spec.secret.seed(Purpose::Persons);
+            let together = table.keys.keep_persons_together(&table.rows, &units.codes, seed);
+            together.map_err(execution_error)?;
+        }
         timer.done();
         let Formed { classes, cells } = former.form(&mut table)?;
         // Of all that the method took, its classes stay.

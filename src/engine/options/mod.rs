@@ -97,6 +97,7 @@ pub struct Options {
     pub(super) identifiers: Vec<String>,
     pub(super) keep: Vec<String>,
     pub(super) privacy_unit: Option<String>,
+    pub(super) unit_share: Option<f64>,
     pub(super) method: Option<String>,
     pub(super) split: Option<String>,
     pub(super) ranges: Option<String>,
@@ -139,6 +140,7 @@ impl Options {
         let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let variant = self.checked_variant()?;
+        let unit_share = self.checked_unit_share()?;
         self.check_fit(method, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if approach.has_constraints() {
@@ -185,6 +187,7 @@ impl Options {
             sensitive: roles.sensitive,
             keep: roles.keep,
             privacy_unit: roles.privacy_unit,
+            unit_share,
             ranges,
             class_id,
             constraints,
@@ -214,6 +217,17 @@ impl Options {
             )));
         }
         Ok(method)
+    }
+
+    pub(super) fn checked_unit_share(&self) -> Result<Option<f64>> {
+        let share = in_range("unit_share", self.unit_share, f64::MIN_POSITIVE..=1.0)?;
+        if share.is_some() && self.privacy_unit.is_none() {
+            return Err(Error::invalid(
+                "option 'unit_share' bounds what one person holds of a class: say which column tells persons \
+                 apart, as in privacy_unit => 'person_id'",
+            ));
+        }
+        Ok(share)
     }
 
     fn checked_variant(&self) -> Result<Variant> {

@@ -288,6 +288,7 @@ impl Cells {
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
                 lost: release.metrics.loss.get() * rows as f64,
+                unit_share: release.metrics.unit_share(),
             })?;
             verified.cells.push((number, formed));
         }

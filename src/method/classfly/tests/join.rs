@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::random::{WIDTHS, random_trees};
 use super::*;
 
 #[test]
