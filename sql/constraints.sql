@@ -13,8 +13,8 @@ SELECT * FROM release LIMIT 8;
 SELECT * FROM privacy_report(release,
   constraints => [{columns: ['age', 'sex', 'race'], k: 10}, {columns: ['zip', 'birth_date'], k: 5}]);
 
--- Rows that fit nowhere publish * in the columns of their constraints; EXPLAIN ANALYZE counts them for
--- each independent set of columns. With suppress => 'rows' those without any value left are dropped.
+-- Rows that fit nowhere publish * in the columns of their constraints, k of them or none; EXPLAIN ANALYZE counts
+-- them for each independent set of columns. With suppress => 'rows' those without any value left are dropped.
 EXPLAIN ANALYZE SELECT * FROM anonymize(
   census, method => 'datafly',
   constraints => [{columns: ['age', 'sex', 'race'], k: 10}, {columns: ['zip', 'birth_date'], k: 5}],

@@ -81,7 +81,7 @@ impl QueryPlanner for ClientPlanner {
         }
         match plan {
             LogicalPlan::Copy(copy) => {
-                check_may_be_written(plan)?;
+                check_may_be_written(plan, session.config_options())?;
                 let made = self.on_cluster(&copy.input, session).await?;
                 written_here(copy, made, session).await
             }

@@ -78,6 +78,7 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     call.columns("identifiers", &options.identifiers);
     call.columns("keep", &options.keep);
     call.text("privacy_unit", options.privacy_unit.as_ref());
+    call.set("unit_share", options.unit_share.map(|share| format!("{share:?}")));
     models(&mut call, options);
     call.set("publish", publish.map(literal));
     call.text("split", options.split.as_ref());

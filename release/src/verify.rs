@@ -97,7 +97,8 @@ pub(crate) async fn verify(
     }
     let mut unmet = Vec::new();
     check_columns(job, written, &mut unmet);
-    let measures = measures(job, context, observer).await?;
+    let mut measures = measures(job, context, observer).await?;
+    measures.extend(written.iter().flat_map(|table| persons(job, table)));
     let counts = counts(job, context, written, &measures).await?;
     if let Some(table) = written.iter().find(|table| table.rows != counts.rows_published) {
         unmet.push(format!(
@@ -113,6 +114,21 @@ pub(crate) async fn verify(
         unmet.push(broken_check(check));
     }
     Ok(Findings { measures, counts, checks, unmet })
+}
+
+/// What was counted when the release was made: the column that tells persons apart is not published.
+fn persons(job: &Job, table: &Written) -> Vec<Measure> {
+    if job.anonymize.privacy_unit.is_none() {
+        return Vec::new();
+    }
+    let measure = |name: &str, target: Option<f64>| {
+        let found = table.persons.iter().find(|(found, _)| *found == name);
+        let value = found.map(|(_, value)| *value);
+        // The operator has checked exact shares; this one is rounded.
+        let holds = target.map(|target| value.is_some_and(|value| value <= target + 0.000_5));
+        Measure { measure: name.to_owned(), column: None, value, target, holds }
+    };
+    vec![measure("unit_share", job.anonymize.unit_share), measure("split_persons", None)]
 }
 
 /// Columns that must never leave did not.

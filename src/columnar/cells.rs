@@ -236,18 +236,16 @@ impl PersonCounter {
 }
 
 impl LeafCounter {
-    /// Counts by leaf: rows, values of the modelled columns except the last if it is the privacy unit, whose
-    /// persons are counted up to `persons`.
+    /// Counts by leaf: rows, values of the first `modelled` columns that models look at and, up to `persons`,
+    /// the persons of the last, the privacy unit.
     pub(crate) fn new(
         layout: &Layout,
         leaves: usize,
-        persons: Option<usize>,
+        (modelled, persons): (usize, Option<usize>),
         seed: Seed,
     ) -> Result<Self> {
-        let (unit, modelled) = match (persons, layout.modelled.split_last()) {
-            (Some(most), Some((unit, modelled))) => (Some((*unit, most)), modelled),
-            _ => (None, &layout.modelled[..]),
-        };
+        let unit = persons.zip(layout.modelled.last()).map(|(most, unit)| (*unit, most));
+        let modelled = &layout.modelled[..modelled.min(layout.modelled.len())];
         let counter = |at: &usize| {
             let field = layout.schema.field(*at);
             ModelledCounter {
@@ -342,7 +340,7 @@ impl LeafCounter {
 pub(crate) struct LeafCounts {
     /// Rows by leaf.
     pub(crate) rows: Vec<u64>,
-    /// The modelled columns, without the privacy unit.
+    /// The modelled columns; the privacy unit is the last of them if the rows of persons are counted.
     pub(crate) modelled: Vec<ModelledCounts>,
     /// Smallest keyed hashes of the persons, by leaf; empty without a privacy unit.
     pub(crate) persons: Vec<BTreeSet<u64>>,

@@ -34,7 +34,8 @@ mod values;
 pub use automatic::Automatic;
 pub(crate) use cell_plan::CellPlan;
 pub(crate) use cells::{
-    GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
+    CountedPersons, GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader,
+    changed_input,
 };
 pub use coded::CodedChunk;
 pub use domain::{Domain, ResolvedHierarchy};

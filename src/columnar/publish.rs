@@ -161,8 +161,8 @@ pub struct ReleaseForm {
 /// Keyed hashes that order rows of a class.
 #[derive(Debug, Clone, Copy)]
 pub enum TieKeys {
-    /// Of the sensitive values, then of the kept columns.
-    SensitiveAndKept,
+    /// Of the whole row, as [`RowKeys`] has them.
+    WholeRow,
     /// Of the quasi-identifiers, then of the kept columns: the order of a table without sensitive
     /// values must not depend on them.
     QuasiIdentifiersAndKept(Seed),
@@ -436,9 +436,9 @@ impl Publisher {
     }
 
     fn tie<C: Code, const W: usize>(&self, row: &Row<C, W>) -> (u64, u64) {
-        let (sensitive, kept) = self.table.keys.key(row.id);
+        let (whole, kept) = self.table.keys.key(row.id);
         match self.form.ties {
-            TieKeys::SensitiveAndKept => (sensitive, kept),
+            TieKeys::WholeRow => (whole, kept),
             TieKeys::QuasiIdentifiersAndKept(seed) => (row.quasi_identifier_hash(seed), kept),
         }
     }

@@ -270,7 +270,7 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<String>> {
-        let wanted = format!("a whole number or a text, as in {name} => 42");
+        let wanted = format!("a text or a whole number, as in {name} => '…'");
         let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
         let accepted = scalar.data_type().is_integer() || scalar.try_as_str().flatten().is_some();
         if accepted { Ok(Some(scalar.to_string())) } else { Err(self.wrong(name, &wanted)) }

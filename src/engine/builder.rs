@@ -13,12 +13,12 @@ use super::logical::{AnonymizeNode, hierarchy_input};
 use super::method::Method;
 use super::options::{Hierarchy, Options, Sensitivity};
 use super::planning_error;
-use super::session::SessionSeed;
+use super::session::SessionSecret;
 use super::spec::{Models, Publish, Suppress};
 use crate::columnar::Ranges;
 use crate::method::Variant;
 use crate::method::partition::Split;
-use crate::model::{AlphaScope, Seed};
+use crate::model::{AlphaScope, Secret};
 
 /// Builds the same plan as the SQL function. The session must know the functions
 /// ([`register_all`](super::register_all)).
@@ -81,6 +81,13 @@ impl Anonymize {
     /// The column that tells persons apart: k then counts persons instead of rows.
     pub fn privacy_unit(mut self, column: impl Into<String>) -> Self {
         self.options.privacy_unit = Some(column.into());
+        self
+    }
+
+    /// The largest share of a class that one person may hold, above 0 and at most 1. Needs a privacy unit;
+    /// without it one person may hold all but k − 1 rows of a class.
+    pub fn unit_share(mut self, share: f64) -> Self {
+        self.options.unit_share = Some(share);
         self
     }
 
@@ -300,11 +307,12 @@ impl Anonymize {
         self
     }
 
-    /// The secret that breaks ties. Without it one is drawn per session.
+    /// The secret that breaks ties, as `seed => …` in SQL. Without it one is drawn per session. A release that is
+    /// written needs one of 16 characters or more, or `SET anonymize.allow_short_seeds = true`.
     // By value, so that numbers and texts can be written where the builder is called.
     #[allow(clippy::needless_pass_by_value)]
     pub fn seed(mut self, seed: impl ToString) -> Self {
-        self.options.seed = Some(Seed::from_bytes(seed.to_string().as_bytes()));
+        self.options.seed = Some(Secret::from_text(&seed.to_string()));
         self
     }
 
@@ -323,9 +331,9 @@ pub(super) fn plan_anonymize(
     state: &SessionState,
 ) -> Result<LogicalPlan> {
     let settings = AnonymizeConfig::of(state.config_options());
-    let seed = SessionSeed::of(state.config())?;
+    let secret = SessionSecret::of(state.config())?;
     let (spec, tables) =
-        options.resolve(input.schema(), &settings, seed).map_err(planning_error)?;
+        options.resolve(input.schema(), &settings, secret).map_err(planning_error)?;
     let hierarchies = (tables.into_iter().enumerate())
         .map(|(number, table)| hierarchy_input(table, number))
         .collect::<Result<_>>()?;

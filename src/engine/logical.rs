@@ -184,6 +184,9 @@ pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     if spec.privacy_unit.is_some() {
         metadata.insert("anonymize.k_counts".to_owned(), "privacy units".to_owned());
     }
+    if let Some(share) = spec.unit_share {
+        metadata.insert("anonymize.unit_share".to_owned(), share.to_string());
+    }
     metadata
 }
 

@@ -115,7 +115,7 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if writes(logical_plan) {
-            check_may_be_written(logical_plan)?;
+            check_may_be_written(logical_plan, session.config_options())?;
         }
         if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
             return plan_err!(

@@ -22,7 +22,7 @@ use super::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_cen
 use super::options::{Hierarchy, Options, Sensitivity, SlicingOptions};
 use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
-use crate::model::Seed;
+use crate::model::Secret;
 
 /// Plans the table functions of this crate. Everything else goes to the next planner.
 #[derive(Debug)]
@@ -30,13 +30,14 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 32] = [
+const ANONYMIZE_OPTIONS: [&str; 33] = [
     "k",
     "quasi_identifiers",
     "sensitive",
     "identifiers",
     "keep",
     "privacy_unit",
+    "unit_share",
     "method",
     "variant",
     "hierarchies",
@@ -120,6 +121,7 @@ impl AnonymizeRelationPlanner {
             identifiers: arguments.columns("identifiers", context)?,
             keep: arguments.columns("keep", context)?,
             privacy_unit: arguments.column("privacy_unit", context)?,
+            unit_share: arguments.number("unit_share", context)?,
             method: arguments.text("method", context)?,
             split: arguments.text("split", context)?,
             ranges: arguments.text("ranges", context)?,
@@ -147,8 +149,7 @@ impl AnonymizeRelationPlanner {
                 bucket_id: arguments.maybe_boolean("bucket_id", context)?,
             },
             class_id: arguments.boolean("class_id", context)?,
-            seed: (arguments.secret("seed", context)?)
-                .map(|seed| Seed::from_bytes(seed.as_bytes())),
+            seed: arguments.secret("seed", context)?.map(|seed| Secret::from_text(&seed)),
         };
         options.hierarchies = self.hierarchies(&mut arguments, context)?;
         plan_anonymize(options, input, &self.session()?)

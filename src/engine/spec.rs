@@ -13,7 +13,7 @@ use crate::hierarchy::DateStep;
 use crate::method::Variant;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
-use crate::model::{AlphaScope, Seed};
+use crate::model::{AlphaScope, Secret};
 
 impl FromStr for Split {
     type Err = Error;
@@ -277,6 +277,8 @@ pub struct Spec {
     /// Counted instead of rows, never published.
     #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::maybe_column"))]
     pub privacy_unit: Option<Column>,
+    /// The largest share of a class that one person may hold.
+    pub unit_share: Option<f64>,
     /// How generalized numbers are published.
     pub ranges: Ranges,
     /// Whether the class number is published.
@@ -300,8 +302,8 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
-    /// The secret that breaks ties.
-    pub seed: Seed,
+    /// The secret that breaks ties, and whatever else is drawn.
+    pub secret: Secret,
 }
 
 // No field is ever NaN: all numbers are checked to be in range.
@@ -309,7 +311,7 @@ impl Eq for Spec {}
 
 impl Hash for Spec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
+        (self.method, self.split, self.k, self.ranges, self.class_id, self.secret).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
         (&self.constraints, self.suppress, self.publish, self.variant, self.block_rows).hash(state);
@@ -436,6 +438,7 @@ impl Spec {
         if let Some(unit) = &self.privacy_unit {
             entries.push(("privacy_unit", unit.name.clone()));
         }
+        entries.extend(self.unit_share.map(|share| ("unit_share", share.to_string())));
         let split = match self.split {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",

@@ -19,6 +19,7 @@ use futures::stream;
 use parking_lot::Mutex;
 
 use super::exec::AnonymizeExec;
+use super::written::check_may_be_written;
 
 /// Where the two tables go. The endings `.parquet`, `.csv` and `.json` choose the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,7 @@ pub async fn write_two_tables(
     if targets[0].location == targets[1].location {
         return plan_err!("the two tables need two files and both are '{}'", targets[0].path);
     }
+    check_may_be_written(release.logical_plan(), context.copied_config().options())?;
     let task = Arc::new(release.task_ctx());
     let plan = release.create_physical_plan().await?;
     let Some(exec) = plan.downcast_ref::<AnonymizeExec>() else {

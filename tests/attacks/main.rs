@@ -9,6 +9,8 @@ mod classes;
 mod definetti;
 mod equal_tuples;
 mod minimality;
+mod persons;
+mod suppressed;
 
 use std::path::PathBuf;
 

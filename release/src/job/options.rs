@@ -38,6 +38,9 @@ pub struct AnonymizeOptions {
     /// What tells persons apart, so that k counts persons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy_unit: Option<String>,
+    /// The largest share of a class that one person may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_share: Option<f64>,
     /// Distinct sensitive values of a class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l: Option<i64>,

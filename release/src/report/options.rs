@@ -12,7 +12,7 @@ pub(super) struct OptionLine {
     pub(super) meaning: &'static str,
 }
 
-const MEANINGS: [(&str, &str); 30] = [
+const MEANINGS: [(&str, &str); 31] = [
     ("method", "how records are grouped"),
     ("variant", "whether the method runs as its paper prints it"),
     ("k", "the fewest records that must look alike"),
@@ -21,6 +21,7 @@ const MEANINGS: [(&str, &str); 30] = [
     ("identifiers", "what names a person; not read and not published"),
     ("keep", "harmless; published as it is"),
     ("privacy_unit", "tells persons apart, so that groups are counted in persons; not published"),
+    ("unit_share", "the largest share of a group that one person may hold"),
     ("l", "the fewest different sensitive values in a group"),
     ("entropy_l", "how evenly sensitive values are spread in a group"),
     ("t", "how far a group may differ from the whole table"),

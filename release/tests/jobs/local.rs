@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anonymize_release::report::{Source, report};
 use anonymize_release::{Error, Manifest, RunOptions, current, register_release, run, run_until};
 use datafusion::prelude::SessionContext;
 use tempfile::tempdir;
@@ -248,6 +249,34 @@ async fn both_tables_are_one_release() {
     assert_eq!(names, ["quasi_identifiers", "sensitive"]);
     assert_eq!(manifest.tables[0].rows, manifest.tables[1].rows);
     assert!(manifest.measures.iter().any(|measure| measure.measure == "alpha"));
+}
+
+#[tokio::test]
+async fn the_largest_share_of_one_person_is_in_the_manifest_and_on_the_page() {
+    let directory = tempdir().unwrap();
+    let query = "SELECT 20 + i % 5 AS age, 'd' || i % 3 AS disease, CASE WHEN i < 200 THEN 0 ELSE i END AS person
+                 FROM (SELECT unnest(range(0, 1000)) AS i)";
+    let anonymize = "k = 5\nquasi_identifiers = [\"age\"]\nsensitive = [\"disease\"]\nprivacy_unit = \"person\"\nunit_share = 0.4";
+    let draft = Draft { query, anonymize, ..Draft::new("out") };
+    let manifest = draft.run(directory.path()).await.unwrap().manifest;
+    let found = manifest.measures.iter().find(|measure| measure.measure == "unit_share").unwrap();
+    assert_eq!((found.target, found.holds), (Some(0.4), Some(true)));
+    let share = found.value.unwrap();
+    assert!(share > 0.1 && share <= 0.4 && (share * 1000.0).fract() < 1e-6, "{share}");
+    assert!(manifest.measure("split_persons").is_some());
+    assert_eq!(manifest.options["unit_share"], 0.4);
+    let job = draft.job(directory.path()).unwrap();
+    let source = Source { job, published: None, threshold: None, title: None };
+    let html = report(&source, &SessionContext::new()).await.unwrap();
+    assert!(html.contains("One person may own several of them, at most"), "{html}");
+    // Without a bound it is told all the same.
+    let without = anonymize.replace("\nunit_share = 0.4", "").leak();
+    let unbounded = Draft { anonymize: without, ..draft.clone() };
+    let manifest = unbounded.run(directory.path()).await.unwrap().manifest;
+    assert!(manifest.measure("unit_share").unwrap() > 0.4);
+    let wrong = Draft { anonymize: anonymize.replace("0.4", "1.4").leak(), ..draft };
+    let error = wrong.run(directory.path()).await.unwrap_err().to_string();
+    assert!(error.contains("option 'unit_share': 1.4 is not above 0 and at most 1"), "{error}");
 }
 
 #[tokio::test]

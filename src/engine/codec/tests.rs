@@ -41,7 +41,7 @@ fn queries() -> Vec<String> {
     }
     for ranges in ["label", "bounds", "mean"] {
         call(&format!(
-            "k => 3, privacy_unit => 'person_id', ranges => '{ranges}', class_id => true"
+            "k => 3, privacy_unit => 'person_id', unit_share => 0.5, ranges => '{ranges}', class_id => true"
         ));
     }
     let identifiers = "identifiers => ['person_id']";

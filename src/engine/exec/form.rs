@@ -14,7 +14,6 @@ use crate::engine::spec::{Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
-use crate::method::Job;
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
@@ -25,8 +24,10 @@ use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
 use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
+use crate::method::{Job, Variant};
 use crate::model::{
-    Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
+    Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
+    check_placement, shuffle_classes,
 };
 
 /// What classes are made from, beside the table.
@@ -63,13 +64,14 @@ impl Former<'_> {
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
-        let check = rows / 8 + 8 * (rows / k);
+        let persons = if self.spec.privacy_unit.is_some() { Persons::work_bytes(rows) } else { 0 };
+        let check = rows / 8 + 8 * (rows / k) + persons;
         let alike = match self.spec.method.approach() {
             Approach::TwoTables
             | Approach::Slice(_)
             | Approach::Freeze(_)
             | Approach::FullDomain => 0,
-            _ => alike::work_bytes(axes.clone(), self.publishes_means(), (rows, rows / k)),
+            _ => alike::work_bytes(rows, rows / k),
         };
         // Cutting counts the values of every column, on every thread.
         let counted = |axis: &Axis| (axis.codes as usize).min(rows.saturating_mul(8));
@@ -114,11 +116,11 @@ impl Former<'_> {
             })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                // Nothing else is drawn by this secret.
-                let mixing = self.spec.seed.for_purpose(["mixing"].into_iter());
+                let mixing = self.seed(Purpose::Mixing);
                 let Grouping { classes, suppressed } =
                     alpha_k(rows, job, self.spec.variant, mixing)?;
-                let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
+                let seed = self.seed(Purpose::ClassNumbers);
+                let classes = shuffle_classes(rows, &classes, job.keys, seed)?;
                 Ok((classes, suppressed))
             })?,
             Approach::Freeze(search) => self.recode(table, Some(search))?,
@@ -152,7 +154,7 @@ impl Former<'_> {
         let (mut classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
         // Two tables were put in an order of their own.
         if self.spec.publish.is_none() {
-            let secret = (&table.keys, self.spec.seed);
+            let secret = (&table.keys, self.seed(Purpose::AlikeClasses));
             let shuffled =
                 shuffle_alike(&mut table.rows, classes, (&axes, self.publishes_means()), secret);
             classes = shuffled.map_err(execution_error)?;
@@ -168,6 +170,9 @@ impl Former<'_> {
         };
         check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
         self.check_suppressed_rows(rows.len(), suppressed)?;
+        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+            self.metrics.persons(Persons::of(&placement, units), self.is_whole);
+        }
         // Two tables publish quasi-identifiers as they are.
         if self.spec.publish.is_none() {
             let axes: Vec<&Axis> = axes.iter().collect();
@@ -176,6 +181,10 @@ impl Former<'_> {
             self.metrics.loss.set(lost / rows.len().max(1) as f64);
         }
         Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    fn seed(&self, purpose: Purpose) -> Seed {
+        self.spec.secret.seed(purpose)
     }
 
     fn publishes_means(&self) -> bool {
@@ -205,7 +214,7 @@ impl Former<'_> {
         self.check_dropped(suppressed, table.rows.len())?;
         let options = cluster::Options {
             weights: &self.spec.weights,
-            seed: &self.spec.seed,
+            seed: &self.seed(Purpose::Starts),
             block_rows: self.block_rows(clustering),
         };
         self.group(table, |rows, job| Ok((cluster(rows, job, clustering, &options)?, suppressed)))
@@ -238,8 +247,7 @@ impl Former<'_> {
         let mut required = asked.of_values(&values)?;
         if units == 1 {
             let column = self.modelled - 1;
-            let at_least = self.spec.k;
-            required.models.push(Model::Distinct { column, at_least, unit: true });
+            required.models.extend(unit_models(self.spec, column));
         }
         Ok(required)
     }
@@ -267,7 +275,7 @@ impl Former<'_> {
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
         let part = self.part.map(|part| part.to_string());
         let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
-        let seed = self.spec.seed.for_purpose(purpose.chain(written));
+        let seed = self.seed(Purpose::Slicing).derive(purpose.chain(written));
         let options = slicing::Options {
             sensitive,
             positions: &places,
@@ -316,16 +324,23 @@ impl Former<'_> {
     /// Satisfies the constraints by freezing rows, or without a search by whole columns.
     fn recode(&self, table: &mut CodedTable, search: Option<Search>) -> Result<Formed> {
         let timer = self.metrics.partition_time.timer();
-        let CodedTable { rows, domains, .. } = table;
+        let CodedTable { rows, domains, keys, .. } = table;
         let trees = domains.iter().map(|domain| tree_of(&domain.axis));
         let trees = trees.collect::<crate::Result<Vec<&Tree>>>().map_err(execution_error)?;
-        let constraints = &self.spec.constraints;
-        let job = classfly::Job { trees: &trees, constraints, cancel: self.cancel };
+        let job = classfly::Job {
+            trees: &trees,
+            constraints: &self.spec.constraints,
+            variant: self.spec.variant,
+            drop_suppressed: self.spec.suppress == Suppress::Rows,
+            keys,
+            seed: self.seed(Purpose::Suppressed),
+            cancel: self.cancel,
+        };
         let recoding = match search {
             Some(search) => classfly(rows, &job, search),
             None => {
-                let share = self.spec.suppression_limit;
-                datafly(rows, &job, share.map(|share| (share * rows.len() as f64) as usize))
+                let most = self.spec.suppression_limit() * rows.len() as f64;
+                datafly(rows, &job, Some(most as usize))
             }
         };
         let recoding = recoding.map_err(execution_error)?;
@@ -335,9 +350,7 @@ impl Former<'_> {
         self.check_suppressed(rows, &recoding)?;
         self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
         self.metrics.precision(precision(&recoding.nodes, &trees));
-        let drop_suppressed = self.spec.suppress == Suppress::Rows;
-        let published =
-            into_classes(recoding, rows, &job, drop_suppressed).map_err(execution_error)?;
+        let published = into_classes(recoding, rows, &job).map_err(execution_error)?;
         Ok(Formed { classes: published.classes, cells: Cells::Nodes(published.nodes) })
     }
 
@@ -353,15 +366,26 @@ impl Former<'_> {
                 let columns = self.spec.column_names(&component.columns);
                 format!("{} of {rows} rows in [{columns}]", component.suppressed.len())
             });
+            let instead = match self.spec.suppress {
+                Suppress::Rows => "or give coarser hierarchies",
+                _ => "give coarser hierarchies, or leave such rows out with suppress => 'rows'",
+            };
             return exec_err!(
                 "{:.1} % of the cells would be suppressed ({}), more than suppression_limit = {limit} \
-                 allows: raise it, lower the k of a constraint, or give coarser hierarchies",
+                 allows: raise it, lower the k of a constraint, {instead}",
                 100.0 * share,
                 counts.collect::<Vec<String>>().join(", ")
             );
         }
         Ok(())
     }
+}
+
+/// What is asked of the persons of a class, whose column this is.
+pub(super) fn unit_models(spec: &Spec, column: usize) -> impl Iterator<Item = Model> {
+    let persons = Model::Distinct { column, at_least: spec.k, unit: true };
+    let share = spec.unit_share.map(|at_most| Model::UnitShare { column, at_most });
+    std::iter::once(persons).chain(share)
 }
 
 /// Errors if more rows would be suppressed than the limit allows.

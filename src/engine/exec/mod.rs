@@ -41,7 +41,7 @@ pub use withheld::WithheldErrorsExec;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
-use super::written::check_spec;
+use super::written::check_variant;
 use crate::columnar::OutputColumn;
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
@@ -167,7 +167,7 @@ impl AnonymizeExec {
                  => 'quasi_identifiers'), without anything above it"
             );
         }
-        check_spec(&self.spec)?;
+        check_variant(&self.spec)?;
         pipeline::run_both(self, context).await
     }
 
@@ -382,6 +382,18 @@ impl AnonymizeExec {
     /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
     pub fn loss(&self) -> Option<f64> {
         metrics::share_of(&self.metrics, "loss")
+    }
+
+    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// before it ran, and without a privacy unit.
+    pub fn unit_share(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::UNIT_SHARE)
+    }
+
+    /// The share of the persons who have rows in more than one class of the last execution, in three
+    /// digits. `None` before it ran, and without a privacy unit.
+    pub fn split_persons(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::SPLIT_PERSONS)
     }
 
     /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1

@@ -99,9 +99,9 @@ impl Options {
             (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
             (!two_tables, given("publish", self.publish.is_some()), one_table),
             (
-                !two_tables && !slices,
+                !two_tables && !slices && !freezes,
                 (self.variant.as_deref() == Some("paper")).then(|| "variant => 'paper'".to_owned()),
-                "use 'alpha_k', 'asg_ls' or 'slicing'",
+                "use 'alpha_k', 'asg_ls', 'slicing', 'datafly' or a method of the classfly family",
             ),
         ];
         let broken = rules

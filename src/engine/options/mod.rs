@@ -25,7 +25,7 @@ use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
 use crate::method::Variant;
-use crate::model::Seed;
+use crate::model::Secret;
 
 /// A hierarchy as the caller gives it.
 #[derive(Debug, Clone)]
@@ -97,6 +97,7 @@ pub struct Options {
     pub(super) identifiers: Vec<String>,
     pub(super) keep: Vec<String>,
     pub(super) privacy_unit: Option<String>,
+    pub(super) unit_share: Option<f64>,
     pub(super) method: Option<String>,
     pub(super) split: Option<String>,
     pub(super) ranges: Option<String>,
@@ -117,7 +118,8 @@ pub struct Options {
     pub(super) block_rows: Option<i64>,
     pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
-    pub(super) seed: Option<Seed>,
+    /// As it was read where it was written: its text is not kept.
+    pub(super) seed: Option<Result<Secret>>,
 }
 
 impl Options {
@@ -127,7 +129,7 @@ impl Options {
         mut self,
         input: &DFSchema,
         settings: &AnonymizeConfig,
-        session_seed: Seed,
+        session_secret: Secret,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
         let approach = method.approach();
@@ -138,6 +140,7 @@ impl Options {
         let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let variant = self.checked_variant()?;
+        let unit_share = self.checked_unit_share()?;
         self.check_fit(method, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if approach.has_constraints() {
@@ -158,7 +161,7 @@ impl Options {
         // Two tables are joined by the class alone.
         let class_id =
             self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
-        let seed = self.seed.unwrap_or(session_seed);
+        let secret = self.seed.take().unwrap_or(Ok(session_secret))?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -184,6 +187,7 @@ impl Options {
             sensitive: roles.sensitive,
             keep: roles.keep,
             privacy_unit: roles.privacy_unit,
+            unit_share,
             ranges,
             class_id,
             constraints,
@@ -195,7 +199,7 @@ impl Options {
             weights,
             block_rows,
             slicing,
-            seed,
+            secret,
         };
         Ok((spec, tables))
     }
@@ -213,6 +217,17 @@ impl Options {
             )));
         }
         Ok(method)
+    }
+
+    pub(super) fn checked_unit_share(&self) -> Result<Option<f64>> {
+        let share = in_range("unit_share", self.unit_share, f64::MIN_POSITIVE..=1.0)?;
+        if share.is_some() && self.privacy_unit.is_none() {
+            return Err(Error::invalid(
+                "option 'unit_share' bounds what one person holds of a class: say which column tells persons \
+                 apart, as in privacy_unit => 'person_id'",
+            ));
+        }
+        Ok(share)
     }
 
     fn checked_variant(&self) -> Result<Variant> {

@@ -101,6 +101,10 @@ pub struct PrivacySpec {
     pub(super) two_tables: bool,
     /// Whether classes are the buckets of a sliced table.
     pub(super) buckets: bool,
+    /// Whether the last of the grouped columns tells persons apart.
+    pub(super) counts_persons: bool,
+    /// The largest share of a class that one person may hold.
+    pub(super) unit_share: Option<f64>,
 }
 
 /// `utility_report` of two tables, checked.

@@ -57,11 +57,15 @@ pub(super) fn plan_privacy(
     let sensitive = columns("sensitive", &options.sensitive)?;
     let bucket: Vec<String> = bucket.into_iter().map(Into::into).collect();
     let bucket = roles.assign("bucket", &bucket).map_err(&wrong)?;
+    let unit_share = options.checked_unit_share().map_err(&wrong)?;
+    let units = roles.assign("privacy_unit", options.privacy_unit.as_slice()).map_err(&wrong)?;
     let is_sliced = !bucket.is_empty();
     // The rows of a bucket are published together, whatever their quasi-identifiers.
     let quasi_identifiers = if is_sliced { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
-    let (classes, input) = by_class(&quasi_identifiers, &sensitive, published, "published")?;
+    // The privacy unit stands behind the sensitive columns.
+    let modelled: Vec<Column> = sensitive.into_iter().chain(units.iter().cloned()).collect();
+    let (classes, input) = by_class(&quasi_identifiers, &modelled, published, "published")?;
     let spec = PrivacySpec {
         quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),
         classes,
@@ -69,6 +73,8 @@ pub(super) fn plan_privacy(
         grading,
         two_tables: false,
         buckets: is_sliced,
+        counts_persons: !units.is_empty(),
+        unit_share,
     };
     let mut inputs = vec![input];
     add_tables(&mut inputs, tables)?;
@@ -88,6 +94,11 @@ pub(super) fn plan_two_tables(
     const SENSITIVE: &str = "privacy_report, the table of sensitive values";
     if !options.constraints.is_empty() {
         return plan_err!("privacy_report: option 'constraints' is for one table");
+    }
+    if options.privacy_unit.is_some() || options.unit_share.is_some() {
+        return plan_err!(
+            "privacy_report: options 'privacy_unit' and 'unit_share' are for one table"
+        );
     }
     let targets = targets(&options)?;
     let mut tables = Vec::new();
@@ -109,6 +120,8 @@ pub(super) fn plan_two_tables(
         grading,
         two_tables: true,
         buckets: false,
+        counts_persons: false,
+        unit_share: None,
     };
     let mut inputs = vec![input, agreement];
     add_tables(&mut inputs, tables)?;
@@ -210,6 +223,8 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
     let alone = options.k.is_none()
         && options.quasi_identifiers.is_empty()
         && options.sensitive.is_empty()
+        && options.privacy_unit.is_none()
+        && options.unit_share.is_none()
         && options.checked_models().is_ok_and(|models| models.is_empty());
     if !alone {
         return plan_err!(

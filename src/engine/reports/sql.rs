@@ -10,7 +10,7 @@ use crate::engine::arguments::Arguments;
 use crate::engine::options::{Options, SlicingOptions};
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 11] = [
+const PRIVACY_OPTIONS: [&str; 13] = [
     "quasi_identifiers",
     "sensitive",
     "k",
@@ -20,6 +20,8 @@ const PRIVACY_OPTIONS: [&str; 11] = [
     "alpha",
     "sensitivity",
     "alpha_scope",
+    "privacy_unit",
+    "unit_share",
     "constraints",
     "bucket",
 ];
@@ -57,6 +59,8 @@ pub(in crate::engine) fn privacy_report(
         alpha: arguments.numbers("alpha", context)?,
         alpha_scope: arguments.text("alpha_scope", context)?,
         sensitivity: planner.sensitivity(&mut arguments, context)?,
+        privacy_unit: arguments.column("privacy_unit", context)?,
+        unit_share: arguments.number("unit_share", context)?,
         constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };

@@ -88,7 +88,7 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
     let requirement = Requirement { k: asked.k, models: vec![model] };
     // Rows that differ in nothing else are told apart by what they keep.
     let keys = RowKeys {
-        sensitive: column.codes.iter().map(|code| u64::from(*code) * 31).collect(),
+        ties: column.codes.iter().map(|code| u64::from(*code) * 31).collect(),
         kept: order.iter().map(|at| *at as u64).collect(),
     };
     let job = Job {
