@@ -14,6 +14,7 @@ use crate::engine::spec::{Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
+use crate::method::Job;
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
@@ -24,7 +25,6 @@ use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
 use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
-use crate::method::{Job, Variant};
 use crate::model::{
     Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
     check_placement, shuffle_classes,
