@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use datafusion::arrow::ipc::reader::FileReader;
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::object_store::local::LocalFileSystem;
 use datafusion::object_store::memory::InMemory;
 use datafusion::object_store::path::Path as Location;
 use datafusion::object_store::{ObjectStore, ObjectStoreExt};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
 use tempfile::TempDir;
 use url::Url;
 
@@ -99,13 +101,31 @@ impl Shelf {
         }
     }
 
+    /// Waits for writers that are on their way out: what they began is hidden and goes with them.
+    async fn tidy(&self) {
+        if let Self::Disk(directory) = self {
+            let is_tidy =
+                || files(directory.path()).keys().all(|name| !name.contains(".anonymize-"));
+            eventually("the removal of what is hidden", is_tidy).await;
+        }
+    }
+
+    /// Nothing has changed.
+    async fn check_still(&self, before: &Contents) {
+        self.tidy().await;
+        let after = self.contents().await;
+        let changed = |name: &&String| after.get(*name) != before.get(*name);
+        let changed: Vec<_> = after.keys().chain(before.keys()).filter(changed).collect();
+        assert!(changed.is_empty(), "{changed:?}");
+    }
+
     /// A session that writes to it.
     fn session(&self, faults: &Arc<Faults>) -> SessionContext {
         let mut config = SessionConfig::new().with_target_partitions(2).with_batch_size(100);
         let execution = &mut config.options_mut().execution;
         // Several files, and several parts of each.
-        execution.minimum_parallel_output_files = 2.try_into().unwrap();
-        execution.objectstore_writer_buffer_size = 1024;
+        execution.minimum_parallel_output_files = ConfigNonZeroUsize::try_new(2).unwrap();
+        execution.objectstore_writer_buffer_size = 4096;
         let context = SessionContext::new_with_config(config);
         datafusion_anonymize::register_all(&context).unwrap();
         let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
@@ -129,16 +149,23 @@ impl Shelf {
     async fn new_rows(&self, before: &Contents, format: &str) -> u64 {
         let after = self.contents().await;
         let is_new = |name: &&String| !name.ends_with('/') && after.get(*name) != before.get(*name);
-        let new: Vec<String> = after.keys().filter(is_new).map(|name| self.url(name)).collect();
+        let new: Vec<&String> = after.keys().filter(is_new).collect();
+        let urls: Vec<String> = new.iter().map(|name| self.url(name)).collect();
         let context = self.sound();
         let read = match format.split(' ').next().unwrap() {
-            "PARQUET" => context.read_parquet(new, Default::default()).await,
-            "CSV" => context.read_csv(new, Default::default()).await,
-            "JSON" => context.read_json(new, Default::default()).await,
-            _ => context.read_arrow(new, Default::default()).await,
+            "PARQUET" => context.read_parquet(urls, Default::default()).await,
+            "CSV" => context.read_csv(urls, Default::default()).await,
+            "JSON" => context.read_json(urls, Default::default()).await,
+            // DataFusion does not read its own Arrow files from object stores.
+            _ => return new.iter().map(|name| arrow_rows(&after[*name])).sum(),
         };
         read.unwrap().count().await.unwrap() as u64
     }
+}
+
+fn arrow_rows(bytes: &[u8]) -> u64 {
+    let reader = FileReader::try_new(std::io::Cursor::new(bytes), None).unwrap();
+    reader.map(|batch| batch.unwrap().num_rows() as u64).sum()
 }
 
 async fn run(context: &SessionContext, sql: &str) -> Result<u64> {
@@ -161,7 +188,7 @@ async fn refuse_each(is_disk: bool) {
                     assert!(at > 3, "{target:?}: {at} operations");
                     break;
                 }
-                Err(_) => assert_eq!(shelf.contents().await, before, "{target:?}: operation {at}"),
+                Err(_) => shelf.check_still(&before).await,
             }
             failures += 1;
         }
@@ -224,12 +251,7 @@ async fn drop_at_each(is_disk: bool) {
             }
             faults.go.add_permits(1);
             datafusion_anonymize::engine::until_published().await;
-            if is_disk {
-                let Shelf::Disk(directory) = &shelf else { unreachable!() };
-                let no_hidden =
-                    || files(directory.path()).keys().all(|name| !name.contains(".anonymize-"));
-                eventually("the removal of what is hidden", no_hidden).await;
-            }
+            shelf.tidy().await;
             if shelf.contents().await == before {
                 kept += 1;
             } else {
@@ -291,7 +313,7 @@ async fn a_query_that_fails_leaves_what_was_there() {
             for (sql, says) in failing {
                 let message = failure(&context, &sql).await;
                 assert!(message.contains(says), "{message}");
-                assert_eq!(shelf.contents().await, before, "{sql}");
+                shelf.check_still(&before).await;
             }
         }
     }
@@ -426,7 +448,8 @@ async fn rows_of(table: &Path) -> [usize; 2] {
         let mut config = SessionConfig::new();
         config.options_mut().execution.listing_table_ignore_subdirectory = ignores;
         let context = SessionContext::new_with_config(config);
-        let read = context.read_csv(format!("{}/", table.display()), Default::default()).await;
+        let as_text = CsvReadOptions::new().schema_infer_max_records(0);
+        let read = context.read_csv(format!("{}/", table.display()), as_text).await;
         *rows = read.unwrap().count().await.unwrap();
     }
     found
@@ -442,8 +465,10 @@ async fn two_tables_or_none() {
             let shelf = Shelf::new(is_disk).await;
             let before = shelf.contents().await;
             let context = shelf.session(&Faults::new(at, Fault::Refused));
-            let release =
-                RELEASE.replace("k => 5", "k => 5, method => 'alpha_k', alpha => 0.5, mix => true");
+            let release = RELEASE.replace(
+                "k => 5",
+                "k => 5, method => 'alpha_k', alpha => 0.5, mix => true, publish => 'sensitive'",
+            );
             let release = context.sql(&format!("SELECT * FROM {release}")).await.unwrap();
             let two = TwoFiles {
                 quasi_identifiers: shelf.url("two/qi.parquet"),
@@ -457,7 +482,7 @@ async fn two_tables_or_none() {
                     assert!(after.contains_key("sensitive.csv"));
                     break;
                 }
-                Err(_) => assert_eq!(shelf.contents().await, before, "operation {at}"),
+                Err(_) => shelf.check_still(&before).await,
             }
             failures += 1;
         }

@@ -70,9 +70,11 @@ impl PhysicalOptimizerRule for StageReleases {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        stage(plan, |write| {
-            write.input().exists(|plan| Ok(plan.is::<AnonymizeExec>() || plan.is::<CellExec>()))
-        })
+        // Anywhere: subqueries stand beside what reads them.
+        match plan.exists(|plan| Ok(plan.is::<AnonymizeExec>() || plan.is::<CellExec>()))? {
+            true => stage(plan),
+            false => Ok(plan),
+        }
     }
 
     fn name(&self) -> &str {
@@ -89,7 +91,7 @@ impl PhysicalOptimizerRule for StageReleases {
 pub async fn staged_copy(copy: CopyTo, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let copy = with_plain_columns(LogicalPlan::Copy(copy))?;
     let plan = DefaultPhysicalPlanner::default().create_physical_plan(&copy, session).await?;
-    stage(plan, |_| Ok(true))
+    stage(plan)
 }
 
 /// Waits until no files are about to become visible: a program that ends meanwhile could leave some of them.
@@ -100,13 +102,11 @@ pub async fn until_published() {
 /// Shared by all who make files visible.
 static PUBLISHING: RwLock<()> = RwLock::const_new(());
 
-fn stage(
-    plan: Arc<dyn ExecutionPlan>,
-    is_wanted: impl Fn(&DataSinkExec) -> Result<bool>,
-) -> Result<Arc<dyn ExecutionPlan>> {
+/// Stages every write of a plan.
+fn stage(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|plan| match plan.downcast_ref::<DataSinkExec>() {
-        Some(write) if is_wanted(write)? => Ok(Transformed::yes(sink::staged(write)?)),
-        _ => Ok(Transformed::no(plan)),
+        Some(write) => Ok(Transformed::yes(sink::staged(write)?)),
+        None => Ok(Transformed::no(plan)),
     })
     .data()
 }

@@ -90,11 +90,17 @@ impl Moves {
     }
 
     /// Hides the files again: removes those that came, and the directories that came with them if they are empty.
-    pub(super) fn take_back(&mut self) {
+    /// Returns the files that could not be removed.
+    pub(super) fn take_back(&mut self) -> Vec<String> {
+        let mut left = Vec::new();
         for step in self.moves.iter().take(self.done) {
             let mut directories = Vec::new();
             for file in &step.files {
-                let _ = fs::remove_file(file);
+                if let Err(error) = fs::remove_file(file)
+                    && error.kind() != ErrorKind::NotFound
+                {
+                    left.push(file.display().to_string());
+                }
                 let above = file.ancestors().skip(1).take_while(|path| path.starts_with(&step.to));
                 directories.extend(above);
             }
@@ -106,6 +112,7 @@ impl Moves {
             }
         }
         self.done = 0;
+        left
     }
 
     /// The files are there; now they also survive a power cut.
@@ -218,7 +225,7 @@ mod tests {
             let revealed = moves.reveal(may_replace);
             match &revealed {
                 Ok(()) => moves.settle(),
-                Err(_) => moves.take_back(),
+                Err(_) => assert!(moves.take_back().is_empty()),
             }
             revealed
         });
@@ -293,7 +300,7 @@ mod tests {
         assert_eq!((moves.moves.len(), moves.files()), (1, 3));
         moves.reveal(false).unwrap();
         fs::write(root.path().join("r/of another"), "x").unwrap();
-        moves.take_back();
+        assert!(moves.take_back().is_empty());
         let left: Vec<_> = contents(&root.path().join("r")).into_keys().collect();
         assert_eq!(left, [root.path().join("r/of another")]);
     }

@@ -97,10 +97,7 @@ impl Part {
 
     /// Removes what has become visible. Returns the names of files that could not be removed.
     async fn take_back(&mut self, may_replace: bool) -> Vec<String> {
-        if let Some(moves) = &mut self.moves {
-            moves.take_back();
-        }
-        let mut left = Vec::new();
+        let mut left = self.moves.as_mut().map(Moves::take_back).unwrap_or_default();
         for held in &mut self.held {
             match held.state {
                 Visible::No => drop(held.upload.abort().await),
