@@ -18,11 +18,12 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use super::arrow_files::with_plain_columns;
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
-use super::written::{check_may_be_written, writes};
+use super::written::check_may_be_written;
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]
@@ -103,7 +104,8 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        planner.create_physical_plan(logical_plan, session).await
+        let logical_plan = with_plain_columns(logical_plan.clone())?;
+        planner.create_physical_plan(&logical_plan, session).await
     }
 }
 
@@ -114,14 +116,14 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if writes(logical_plan) {
+        if writes_release(logical_plan)? {
             check_may_be_written(logical_plan, session.config_options())?;
-        }
-        if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
-            return plan_err!(
-                "a task that writes a release and dies leaves a part of it: let the client write it, as the client \
-                 of anonymize-ballista does with COPY"
-            );
+            if self.on_cluster {
+                return plan_err!(
+                    "a task that writes a release and dies leaves a part of it: let the client write it, as the \
+                     client of anonymize-ballista does with COPY"
+                );
+            }
         }
         let mut plan = self.plan(logical_plan, session).await?;
         if self.on_cluster {
@@ -150,8 +152,13 @@ fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-fn is_write(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
+/// Whether running a plan writes what it anonymizes: `COPY`, `INSERT` and their like, also below `EXPLAIN ANALYZE`.
+pub fn writes_release(plan: &LogicalPlan) -> Result<bool> {
+    let plan = match plan {
+        LogicalPlan::Analyze(analyze) => analyze.input.as_ref(),
+        plan => plan,
+    };
+    Ok(matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)) && holds_release(plan)?)
 }
 
 /// Whether a plan anonymizes something.

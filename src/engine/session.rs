@@ -10,6 +10,7 @@ use super::config::AnonymizeConfig;
 use super::exec::PlanCells;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
+use super::staging::StageReleases;
 use super::visible_order::OrderByVisibleColumns;
 use super::{execution_error, planning_error};
 use crate::model::Secret;
@@ -62,6 +63,7 @@ pub fn with_planning(state: SessionState) -> SessionState {
         .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
         .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
         .with_physical_optimizer_rule(Arc::new(PlanCells))
+        .with_physical_optimizer_rule(Arc::new(StageReleases))
         .build()
 }
 
@@ -98,7 +100,8 @@ pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
 /// Registers the SQL functions and the settings only, for hosts that plan elsewhere (a cluster's
 /// scheduler) or put [`super::AnonymizeExtensionPlanner`] into a query planner of their own. Such a host
 /// also adds the rules of [`with_planning`] to its physical optimizer; without them the rows of a class leave
-/// in the order of a keyed hash, which tells nothing but does not compress as well, and no table is cut into cells.
+/// in the order of a keyed hash, which tells nothing but does not compress as well, no table is cut into cells, and
+/// a `COPY` that fails can leave a part of a release.
 pub fn register_sql(context: &SessionContext) -> Result<()> {
     let secret = Secret::random().map_err(execution_error)?;
     {

@@ -12,15 +12,6 @@ use super::method::Method;
 use super::spec::Spec;
 use crate::method::Variant;
 
-/// Whether running a plan writes what its query gives.
-pub(super) fn writes(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Copy(_) | LogicalPlan::Dml(_) => true,
-        LogicalPlan::Analyze(analyze) => writes(&analyze.input),
-        _ => false,
-    }
-}
-
 /// Errors if a release in the plan is for experiments only: under the paper's version of `alpha_k`, or
 /// under a seed of fewer than 16 characters, unless `SET anonymize.allow_short_seeds = true` allows it.
 ///

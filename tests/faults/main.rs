@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cancel;
+mod copy;
 mod extremes;
 mod input;
 mod memory;
 mod scans;
 mod spill;
+mod stores;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
