@@ -45,7 +45,9 @@ pub(crate) use pages::{
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
-pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
+pub use publish::{
+    Cells, ColumnGroups, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys,
+};
 pub use published::{
     CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
     PublishedForm, grouped_type, is_bounds, is_ordered,

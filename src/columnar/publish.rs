@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
-use arrow::array::{make_comparator, new_null_array};
+use arrow::array::{DictionaryArray, make_comparator, new_null_array};
 use arrow::compute::{SortOptions, cast, concat, take};
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, Int32Type, SchemaRef};
 use arrow::error::ArrowError;
 
 use super::kernel_failed;
@@ -35,6 +35,8 @@ pub enum OutputColumn {
     PayloadApart(usize),
     /// The number of the class.
     ClassId,
+    /// Which columns of the class were permuted together.
+    ColumnGroups,
 }
 
 impl OutputColumn {
@@ -45,7 +47,7 @@ impl OutputColumn {
             | Self::SlicedQuasiIdentifier(_)
             | Self::Payload(_)
             | Self::PayloadApart(_) => true,
-            Self::QuasiIdentifier(_) | Self::ClassId => false,
+            Self::QuasiIdentifier(_) | Self::ClassId | Self::ColumnGroups => false,
         }
     }
 }
@@ -64,7 +66,31 @@ pub enum Cells {
         /// By position, that of the row of the class whose kept columns are published; empty if there are
         /// none.
         kept: Vec<u32>,
+        /// What says which columns of a class were permuted together.
+        groups: ColumnGroups,
     },
+}
+
+/// Which columns of a class were permuted together, in words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnGroups {
+    /// By class, a number into the labels.
+    pub of_class: Vec<u32>,
+    /// Every way to group them, once.
+    pub labels: Vec<String>,
+}
+
+impl ColumnGroups {
+    /// The type of the published column.
+    pub fn data_type() -> DataType {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    }
+
+    /// The labels of some classes.
+    fn publish(&self, classes: Range<usize>) -> Result<ArrayRef> {
+        let labels = self.of_class[classes].iter().map(|label| self.labels[*label as usize].as_str());
+        Ok(Arc::new(labels.collect::<DictionaryArray<Int32Type>>()))
+    }
 }
 
 impl Cells {
@@ -283,6 +309,13 @@ impl Publisher {
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
                 Ok(Arc::new(ids.collect::<UInt64Array>()) as ArrayRef)
             }
+            OutputColumn::ColumnGroups => {
+                let Cells::Sliced { groups, .. } = &self.table.cells else {
+                    return Err(Error::bug("a release that is not sliced has no groups of columns"));
+                };
+                take(&groups.publish(classes.clone())?, &class_of, None)
+                    .map_err(kernel_failed("column_groups"))
+            }
             OutputColumn::SlicedQuasiIdentifier(index) => {
                 let values = self.per_row(rows, &classes, *index)?;
                 let name = &self.table.domains[*index].name;
@@ -417,7 +450,9 @@ impl Publisher {
                         None => None,
                     }
                 }
-                OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
+                OutputColumn::QuasiIdentifier(_)
+                | OutputColumn::ClassId
+                | OutputColumn::ColumnGroups => None,
             })
         };
         let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());

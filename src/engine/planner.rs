@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 32] = [
+const ANONYMIZE_OPTIONS: [&str; 33] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -51,6 +51,7 @@ const ANONYMIZE_OPTIONS: [&str; 32] = [
     "ranges",
     "class_id",
     "bucket_id",
+    "column_groups",
     "constraints",
     "suppress",
     "suppression_limit",
@@ -145,6 +146,7 @@ impl AnonymizeRelationPlanner {
                 min_confidence: arguments.number("min_confidence", context)?,
                 rare_below: arguments.number("rare_below", context)?,
                 bucket_id: arguments.maybe_boolean("bucket_id", context)?,
+                column_groups: arguments.maybe_boolean("column_groups", context)?,
             },
             class_id: arguments.boolean("class_id", context)?,
             seed: (arguments.secret("seed", context)?)
