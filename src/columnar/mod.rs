@@ -12,6 +12,7 @@ mod automatic;
 mod cell_plan;
 mod cells;
 mod coded;
+mod column_groups;
 mod domain;
 mod intern;
 mod kind;
@@ -37,6 +38,7 @@ pub(crate) use cells::{
     GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
 };
 pub use coded::CodedChunk;
+pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
@@ -45,9 +47,7 @@ pub(crate) use pages::{
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
-pub use publish::{
-    Cells, ColumnGroups, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys,
-};
+pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
     PublishedForm, grouped_type, is_bounds, is_ordered,

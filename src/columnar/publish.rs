@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
-use arrow::array::{DictionaryArray, make_comparator, new_null_array};
+use arrow::array::{make_comparator, new_null_array};
 use arrow::compute::{SortOptions, cast, concat, take};
-use arrow::datatypes::{DataType, FieldRef, Int32Type, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 
+use super::column_groups::ColumnGroups;
 use super::kernel_failed;
 use super::live::live_values;
 use super::payload::{Gathered, PayloadOf};
@@ -69,28 +70,6 @@ pub enum Cells {
         /// What says which columns of a class were permuted together.
         groups: ColumnGroups,
     },
-}
-
-/// Which columns of a class were permuted together, in words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ColumnGroups {
-    /// By class, a number into the labels.
-    pub of_class: Vec<u32>,
-    /// Every way to group them, once.
-    pub labels: Vec<String>,
-}
-
-impl ColumnGroups {
-    /// The type of the published column.
-    pub fn data_type() -> DataType {
-        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-    }
-
-    /// The labels of some classes.
-    fn publish(&self, classes: Range<usize>) -> Result<ArrayRef> {
-        let labels = self.of_class[classes].iter().map(|label| self.labels[*label as usize].as_str());
-        Ok(Arc::new(labels.collect::<DictionaryArray<Int32Type>>()))
-    }
 }
 
 impl Cells {
@@ -311,9 +290,11 @@ impl Publisher {
             }
             OutputColumn::ColumnGroups => {
                 let Cells::Sliced { groups, .. } = &self.table.cells else {
-                    return Err(Error::bug("a release that is not sliced has no groups of columns"));
+                    return Err(Error::bug(
+                        "a release that is not sliced has no groups of columns",
+                    ));
                 };
-                take(&groups.publish(classes.clone())?, &class_of, None)
+                take(&groups.publish(classes.clone()), &class_of, None)
                     .map_err(kernel_failed("column_groups"))
             }
             OutputColumn::SlicedQuasiIdentifier(index) => {

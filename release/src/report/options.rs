@@ -31,6 +31,7 @@ const MEANINGS: [(&str, &str); 30] = [
     ("ranges", "how ranges of numbers are written"),
     ("class_id", "whether the number of a group is published"),
     ("bucket_id", "whether the number of a bucket is published"),
+    ("column_groups", "whether it is published which columns of a bucket belong together"),
     ("constraints", "combinations of columns, each with the fewest records that must share them"),
     ("suppress", "what happens to records that fit nowhere"),
     ("suppression_limit", "the largest share that may be left out"),

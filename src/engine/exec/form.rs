@@ -7,7 +7,9 @@ use datafusion::common::{Column, Result, exec_err};
 use super::metrics::ReleaseMetrics;
 use super::requirement::Asked;
 use crate::association::DEFAULT_WORK;
-use crate::columnar::{Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges};
+use crate::columnar::{
+    Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
+};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
 use crate::engine::spec::{HierarchySource, Spec, Suppress};

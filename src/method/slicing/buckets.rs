@@ -198,12 +198,7 @@ impl<'a> Block<'a> {
     }
 
     /// The first of the rows in this order, as many as a bucket of so many columns needs.
-    fn fill(
-        &self,
-        first: usize,
-        columns: usize,
-        order: &mut [(u64, usize)],
-    ) -> Option<Vec<usize>> {
+    fn fill(&self, first: usize, columns: usize, order: &mut [(u64, usize)]) -> Option<Vec<usize>> {
         let mut pick = Pick::new(self, columns)?;
         pick.take(first, self.values[first]);
         // What the other rows could not do without goes first.

@@ -96,7 +96,8 @@ impl<'a> Finisher<'a> {
                 bucket.rows.iter().map(|at| rows[*at as usize]).collect();
             let columns = choose(&original, &bucket);
             let covered = self.covered(&original, &columns);
-            let of_row = |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.promise.options.seed);
+            let of_row =
+                |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.promise.options.seed);
             // A sum: the rows of a bucket are in no order.
             let key = original.iter().fold(0u64, |sum, row| sum.wrapping_add(of_row(row)));
             let (published, kept) = self.permuted(&original, &columns, key ^ bucket.number)?;
@@ -152,8 +153,7 @@ impl<'a> Finisher<'a> {
         loop {
             let count = 1 + columns.others.len() + permuted;
             let parted_by = columns.with_sensitive;
-            let is_sound =
-                count <= rows.len() && is_diverse(rows, self.promise, parted_by, count);
+            let is_sound = count <= rows.len() && is_diverse(rows, self.promise, parted_by, count);
             if is_sound {
                 return columns;
             }
@@ -204,7 +204,8 @@ impl<'a> Finisher<'a> {
     ) -> Result<(Vec<Row<C, W>>, Vec<u32>)> {
         let has_kept = self.promise.options.has_kept;
         let count = columns.others.len() + usize::from(has_kept);
-        let mut permutations = permutations(self.promise.options.seed, number, original.len(), count)?;
+        let mut permutations =
+            permutations(self.promise.options.seed, number, original.len(), count)?;
         let kept = match has_kept {
             true => permutations.pop().unwrap_or_default(),
             false => Vec::new(),

@@ -56,11 +56,7 @@ impl Groups {
     }
 
     /// The groups of a bucket in which these quasi-identifiers vary.
-    pub(super) fn of<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        varying: u64,
-    ) -> Vec<u64> {
+    pub(super) fn of<C: Code, const W: usize>(&self, rows: &[Row<C, W>], varying: u64) -> Vec<u64> {
         let parts = Parts::new(rows, varying);
         match &self.fixed {
             Some(fixed) => {
@@ -117,7 +113,8 @@ impl Groups {
     /// As long as one group alone tells more than half of the rows apart, it gives an attribute away.
     fn balance(&self, parts: &Parts, groups: &mut [u64]) {
         let half = parts.different(groups.iter().fold(0, |all, group| all | group)) / 2;
-        let mut different: Vec<usize> = groups.iter().map(|group| parts.different(*group)).collect();
+        let mut different: Vec<usize> =
+            groups.iter().map(|group| parts.different(*group)).collect();
         while let Some((giver, receiver, at)) = self.gift(parts, groups, &different, half) {
             groups[giver] &= !(1 << at);
             groups[receiver] |= 1 << at;
@@ -140,7 +137,8 @@ impl Groups {
             .collect();
         givers.sort_by_key(|giver| (std::cmp::Reverse(different[*giver]), groups[*giver]));
         for giver in givers {
-            let has_room = |to: &usize| *to != giver && (groups[*to].count_ones() as usize) < self.most;
+            let has_room =
+                |to: &usize| *to != giver && (groups[*to].count_ones() as usize) < self.most;
             let gifts = bits(groups[giver]).flat_map(|at| {
                 let left = parts.different(groups[giver] & !(1 << at));
                 (0..groups.len()).filter(has_room).map(move |to| {

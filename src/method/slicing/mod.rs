@@ -4,25 +4,35 @@
 //! *attribute* is a quasi-identifier or the sensitive attribute, and a *column* is a group of attributes
 //! whose values stay together in a bucket.
 //!
-//! **Guarantee.** Every bucket has at least k rows, at least l different sensitive values and at least
-//! two columns. Whoever knows all quasi-identifiers of the persons in a bucket, how columns are permuted and
-//! the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l
-//! ([`Variant::Best`]). As for every model that looks at sensitive values, this is about the rows
-//! of a bucket, not about why they were put together: where a near row is missing from a bucket, someone who
-//! replays the method may conclude that its value did not fit. Of any two columns no row keeps both its own parts. Quasi-identifiers
-//! outside rare values ([`Options::rare_below`]) are published as they are.
+//! **Guarantee** ([`Variant::Best`]).
+//!
+//! - Every bucket has at least k rows. Whoever knows all quasi-identifiers of its persons, how columns are permuted
+//!   and the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l. As for every
+//!   model that looks at sensitive values, this is about the rows of a bucket, not about why they were put
+//!   together: where a near row is missing from a bucket, someone who replays the method may conclude that its value did
+//!   not fit.
+//! - Where the sensitive attribute has a hierarchy, the values of a bucket are of two nodes below its top, or below the
+//!   highest node over all values of the table.
+//! - At least three groups of quasi-identifiers that vary in a bucket are permuted apart, two where only two vary, each of at
+//!   most `max_columns`. No row keeps its own values of two columns, unless others in the bucket have the same.
+//! - Where fewer than two quasi-identifiers vary there is nothing to part: such buckets are counted
+//!   ([`Sliced::undivided`]).
+//!
+//! A row is put together from several persons and can be a real one by accident. How often it is, is measured, not
+//! promised: `intact_tuples` of `privacy_report`.
+//!
+//! Quasi-identifiers outside rare values ([`Options::rare_below`]) are published as they are.
 //!
 //! Why l different values are not enough, and what is kept instead:
 //!
 //! - A value that most rows of a bucket have is named at once. So counts matter, not only
 //!   how many values there are.
-//! - A quasi-identifier in the sensitive attribute's column parts the bucket: only the rows that share
-//!   the person's value there are left. So the condition is kept in every such part of a bucket, and
-//!   a quasi-identifier that would break it leaves the column.
+//! - A quasi-identifier beside the sensitive attribute would part the bucket: only the rows that share the
+//!   person's value are left. So none that varies in the bucket stands there.
 //! - No row keeps its own value, and everyone may know it: each column in which the person is found
-//!   rules one sensitive value out. So a part of m rows in a bucket of c ≤ 4 columns has at most (m − c)/l
-//!   rows of one value, (m − 1)/l where two columns are all there is; with more columns the parts must be
-//!   larger still.
+//!   rules one sensitive value out. So n rows in c columns have at most (n − c)/l rows of one value, (n − 1)/l in two
+//!   columns, (n − 2c + 2)/l in more than five. The last is proved where it is computed (`needed_rows`); up to five columns it
+//!   is counted out in the tests, which say up to which sizes.
 //!
 //! **Steps of `asg_ls`** (association set generating, local slicing).
 //!
@@ -30,31 +40,36 @@
 //!    that at least `min_support` of the rows have. Most specific sets first: one in which the best
 //!    rule has `min_confidence` is an association, and its generalizations are not looked at. Those with
 //!    the sensitive attribute are ordered by importance: Σ weight · depth of the node / depth of the
-//!    hierarchy + confidence.
+//!    hierarchy + lift.
 //! 2. *Buckets*: for each association with the sensitive attribute, while free rows have it: a random such row
-//!    and the rows nearest to it that keep the guarantee, those that have the association too first. Then the
-//!    rows that have no association in the same way. Rows left over join the nearest bucket that stays
-//!    sound; if there is none they are suppressed.
-//! 3. *Columns* of a bucket: the association's attributes; then the other associations by how many rows
-//!    of the bucket have them, each taking its attributes that are still free if they are at least
-//!    `min_columns`; the rest is one column, or even parts if it is more than `max_columns`. A bucket
-//!    without an association has two columns, quasi-identifiers and sensitive attribute.
+//!    and the rows nearest to it that keep the guarantee, whether they have the association or not: rows that share
+//!    it share a node of the sensitive attribute. Then the same around rows that have none. Values are as rare as
+//!    the columns that a bucket is meant to have ask for; one that ends with more is filled anew. Rows left over join the
+//!    nearest bucket that stays sound; if there is none they are suppressed.
+//! 3. *Columns* of a bucket: the quasi-identifiers that vary, those together that go together in the table (mean square
+//!    contingency). As long as one group alone tells more than half of the rows apart it gives
+//!    an attribute away, where that helps. What does not vary stands beside the sensitive attribute.
 //! 4. *Rare values*: an attribute of the bucket with a value that fewer than `rare_below` of all rows have is
 //!    generalized to what covers the bucket. If then fewer than two columns have k different rows, all
 //!    of the bucket is generalized.
 //! 5. *Permutation*: the sensitive attribute's column stays, every other one is permuted by the seed.
 //!
-//! **`slicing`** (the baseline) has one set of columns for the whole table, found by correlation (mean
-//! square contingency, k-medoids), and buckets by Mondrian. Steps 4 and 5 and the guarantee are the same.
+//! **`slicing`** (the baseline) has one set of groups for the whole table and buckets by Mondrian. A bucket in which fewer
+//! than three of the groups vary parts one of them; groups are not balanced. Steps 4 and 5 and the guarantee are the same.
 //!
 //! **Cost.** Associations are counted by bitmaps ([`crate::association`]). Nearest rows are looked for
 //! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
 //!
-//! **Departures.** The paper keeps l different values only, and in its own example a value is named with
-//! a chance of 1/2 where l is 3; [`Variant::Paper`] does what it says. Nodes at the top of a hierarchy
-//! are in no association, they hold for every row. Rows that have the association are taken before nearer
-//! ones that do not. Columns are joined where a bucket is too small for as many. `slicing` cuts a
-//! quasi-identifier off the sensitive attribute's column in the buckets where it would break the guarantee.
+//! **The paper's version** ([`Variant::Paper`]) keeps l different values only, and in its own example a value is named with
+//! a chance of 1/2 where l is 3. Columns are the association's attributes; then the other associations by how many rows
+//! of the bucket have them, each taking its attributes that are still free if they are at least `min_columns`; the rest is one
+//! column, or even parts if it is more than `max_columns`. A bucket without an association has two columns, and so
+//! publishes everybody's quasi-identifiers. Every bucket in which fewer than two columns have k different rows is
+//! generalized as a whole (line 22). `slicing` finds its columns by k-medoids, of at most `max_columns`.
+//!
+//! **Departures** of both: nodes at the top of a hierarchy are in no association, they hold for every row. Columns are joined
+//! where a bucket is too small for as many. A quasi-identifier beside the sensitive attribute leaves its column in the
+//! buckets where rows that share its value have fewer than l sensitive values.
 //!
 //! **Source.** Wang, Yu and Zhang, "Anonymous algorithm based on local partition", Application
 //! Research of Computers, 2018 (paper P3); Li, Li, Zhang and Molloy, "Slicing: a new approach for privacy
@@ -249,7 +264,11 @@ fn slicing_rows<C: Code, const W: usize>(
     let groups = match paper {
         true => Groups::new(near(rows, job)?, options.max_columns),
         // The sensitive attribute stands apart from all of them.
-        false => Groups::fixed(near(rows, job)?, options.max_columns, columns.map(|all| all.saturating_sub(1))),
+        false => Groups::fixed(
+            near(rows, job)?,
+            options.max_columns,
+            columns.map(|all| all.saturating_sub(1)),
+        ),
     };
     let promise = Promise::new(rows, job.requirement.k, options, &groups);
     check_possible(rows, job, &promise)?;
