@@ -21,6 +21,12 @@ impl ColumnGroups {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     }
 
+    /// Bytes of the labels and of the numbers into them.
+    pub fn bytes(&self) -> usize {
+        let labels = self.labels.iter().map(|label| size_of::<String>() + label.capacity());
+        labels.sum::<usize>() + size_of_val(&self.of_class[..])
+    }
+
     /// The labels of some classes.
     pub(super) fn publish(&self, classes: Range<usize>) -> ArrayRef {
         let labels =

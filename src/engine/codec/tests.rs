@@ -71,13 +71,13 @@ fn queries() -> Vec<String> {
              suppression_limit => 0.5"
         ));
     }
-    for variant in ["best", "paper"] {
+    for (variant, more) in [("best", "column_groups => true"), ("paper", "min_columns => 2")] {
         call(&format!(
-            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 3, rare_below => 0.125, variant => \
-             '{variant}', bucket_id => true"
+            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 5, rare_below => 0.125, variant => \
+             '{variant}', bucket_id => true, column_groups => true"
         ));
         call(&format!(
-            "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, min_columns => 2, min_support => \
+            "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, {more}, min_support => \
              0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, variant => '{variant}', \
              hierarchies => {{occupation: sample_hierarchy(column => 'occupation')}}"
         ));

@@ -318,9 +318,8 @@ struct Open<'a> {
     promise: &'a Promise<'a>,
     /// In how many columns they must be sound, `None` for those they have.
     columns: Option<usize>,
-    /// By sensitive value, its rows.
-    counts: Vec<u32>,
-    present: Vec<u32>,
+    /// By sensitive value that is there, its rows.
+    counts: HashMap<u32, u32, FixedState>,
     rows: usize,
     most: u32,
     /// The quasi-identifiers of the first row.
@@ -331,9 +330,8 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn new(promise: &'a Promise<'a>, columns: Option<usize>) -> Self {
-        let counts = vec![0; promise.options.sensitive.codes as usize];
-        let (present, first) = (Vec::new(), Vec::new());
-        Self { promise, columns, counts, present, rows: 0, most: 0, first, varying: 0 }
+        let (counts, first) = (HashMap::default(), Vec::new());
+        Self { promise, columns, counts, rows: 0, most: 0, first, varying: 0 }
     }
 
     fn add<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) {
@@ -345,28 +343,22 @@ impl<'a> Open<'a> {
             for (at, (code, first)) in row.codes.iter().zip(&self.first).enumerate() {
                 self.varying |= u64::from(code.get() != *first) << at;
             }
-            let value = row.codes[attributes].get();
-            let count = &mut self.counts[value as usize];
+            let count = self.counts.entry(row.codes[attributes].get()).or_default();
             *count += 1;
             self.most = self.most.max(*count);
-            if *count == 1 {
-                self.present.push(value);
-            }
         }
         self.rows += rows.len();
     }
 
     fn is_sound(&self) -> bool {
         let columns = self.columns.unwrap_or_else(|| self.promise.columns(self.varying));
-        self.present.len() >= self.promise.options.l as usize
+        self.counts.len() >= self.promise.options.l as usize
             && self.promise.allows(self.most as usize, self.rows, columns)
-            && self.promise.has_nodes(self.present.iter().copied())
+            && self.promise.has_nodes(self.counts.keys().copied())
     }
 
     fn clear(&mut self) {
-        for value in self.present.drain(..) {
-            self.counts[value as usize] = 0;
-        }
+        self.counts.clear();
         self.first.clear();
         (self.rows, self.most, self.varying) = (0, 0, 0);
     }
