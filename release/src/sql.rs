@@ -86,6 +86,7 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     call.set("class_id", options.class_id.map(|flag| flag.to_string()));
     let bucket_id = options.bucket_id.or(options.is_sliced().then_some(true));
     call.set("bucket_id", bucket_id.map(|flag| flag.to_string()));
+    call.set("column_groups", options.column_groups.map(|flag| flag.to_string()));
     call.set("constraints", constraints(&options.constraints));
     call.set(
         "suppress",

@@ -12,6 +12,7 @@ mod automatic;
 mod cell_plan;
 mod cells;
 mod coded;
+mod column_groups;
 mod domain;
 mod intern;
 mod kind;
@@ -38,6 +39,7 @@ pub(crate) use cells::{
     changed_input,
 };
 pub use coded::CodedChunk;
+pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};

@@ -10,6 +10,7 @@ use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 
+use super::column_groups::ColumnGroups;
 use super::kernel_failed;
 use super::live::live_values;
 use super::payload::{Gathered, PayloadOf};
@@ -35,6 +36,8 @@ pub enum OutputColumn {
     PayloadApart(usize),
     /// The number of the class.
     ClassId,
+    /// Which columns of the class were permuted together.
+    ColumnGroups,
 }
 
 impl OutputColumn {
@@ -45,7 +48,7 @@ impl OutputColumn {
             | Self::SlicedQuasiIdentifier(_)
             | Self::Payload(_)
             | Self::PayloadApart(_) => true,
-            Self::QuasiIdentifier(_) | Self::ClassId => false,
+            Self::QuasiIdentifier(_) | Self::ClassId | Self::ColumnGroups => false,
         }
     }
 }
@@ -64,6 +67,8 @@ pub enum Cells {
         /// By position, that of the row of the class whose kept columns are published; empty if there are
         /// none.
         kept: Vec<u32>,
+        /// What says which columns of a class were permuted together.
+        groups: ColumnGroups,
     },
 }
 
@@ -283,6 +288,15 @@ impl Publisher {
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
                 Ok(Arc::new(ids.collect::<UInt64Array>()) as ArrayRef)
             }
+            OutputColumn::ColumnGroups => {
+                let Cells::Sliced { groups, .. } = &self.table.cells else {
+                    return Err(Error::bug(
+                        "a release that is not sliced has no groups of columns",
+                    ));
+                };
+                take(&groups.publish(classes.clone()), &class_of, None)
+                    .map_err(kernel_failed("column_groups"))
+            }
             OutputColumn::SlicedQuasiIdentifier(index) => {
                 let values = self.per_row(rows, &classes, *index)?;
                 let name = &self.table.domains[*index].name;
@@ -417,7 +431,9 @@ impl Publisher {
                         None => None,
                     }
                 }
-                OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
+                OutputColumn::QuasiIdentifier(_)
+                | OutputColumn::ClassId
+                | OutputColumn::ColumnGroups => None,
             })
         };
         let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());

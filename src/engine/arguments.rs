@@ -93,7 +93,7 @@ impl Arguments {
         Ok(())
     }
 
-    fn take(&mut self, name: &str) -> Option<SqlExpr> {
+    pub(super) fn take(&mut self, name: &str) -> Option<SqlExpr> {
         let position = self.named.iter().position(|(given, _)| given == name)?;
         Some(self.named.swap_remove(position).1)
     }

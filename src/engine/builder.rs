@@ -1,6 +1,5 @@
 //! `anonymize` for Rust programs: a builder over a `DataFrame`.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::error::Result;
@@ -200,12 +199,21 @@ impl Anonymize {
         self
     }
 
-    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`], and the most
-    /// attributes of any association and column.
-    pub fn column_sizes(mut self, sizes: RangeInclusive<usize>) -> Self {
-        let whole = |size: usize| Some(i64::try_from(size).unwrap_or(i64::MAX));
-        self.options.slicing.min_columns = whole(*sizes.start());
-        self.options.slicing.max_columns = whole(*sizes.end());
+    /// The most attributes of a column for [`Method::AsgLs`] and [`Method::Slicing`], and of an association.
+    pub fn max_columns(mut self, most: usize) -> Self {
+        self.options.slicing.max_columns = Some(i64::try_from(most).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`] in its paper.
+    pub fn min_columns(mut self, fewest: usize) -> Self {
+        self.options.slicing.min_columns = Some(i64::try_from(fewest).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// Whether a sliced release says in a column `column_groups` which columns of a bucket were permuted together.
+    pub fn column_groups(mut self, publish: bool) -> Self {
+        self.options.slicing.column_groups = Some(publish);
         self
     }
 

@@ -30,7 +30,7 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 33] = [
+const ANONYMIZE_OPTIONS: [&str; 34] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -52,6 +52,7 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "ranges",
     "class_id",
     "bucket_id",
+    "column_groups",
     "constraints",
     "suppress",
     "suppression_limit",
@@ -147,6 +148,7 @@ impl AnonymizeRelationPlanner {
                 min_confidence: arguments.number("min_confidence", context)?,
                 rare_below: arguments.number("rare_below", context)?,
                 bucket_id: arguments.maybe_boolean("bucket_id", context)?,
+                column_groups: arguments.maybe_boolean("column_groups", context)?,
             },
             class_id: arguments.boolean("class_id", context)?,
             seed: arguments.secret("seed", context)?.map(|seed| Secret::from_text(&seed)),

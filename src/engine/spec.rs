@@ -250,7 +250,9 @@ pub struct SlicingSpec {
     pub min_confidence: f64,
     /// Values that a smaller share of the rows has are generalized.
     pub rare_below: f64,
-    /// The hierarchy of the sensitive column, where associations are looked for.
+    /// Whether it is published which columns of a bucket were permuted together.
+    pub column_groups: bool,
+    /// The hierarchy of the sensitive column, if there is one.
     pub sensitive_hierarchy: Option<HierarchySource>,
 }
 
@@ -367,14 +369,16 @@ impl Spec {
 
     fn slicing_entries(&self, by: SliceBy) -> Vec<(&'static str, String)> {
         let Some(slicing) = &self.slicing else { return Vec::new() };
-        let mut entries = Vec::new();
+        let hierarchy = slicing.sensitive_hierarchy.as_ref();
+        let hierarchy = hierarchy.map(|of| ("sensitive_hierarchy", of.to_string()));
+        let mut entries: Vec<(&'static str, String)> = hierarchy.into_iter().collect();
+        entries.push(("max_columns", slicing.max_columns.to_string()));
         match by {
             SliceBy::Associations => {
-                let hierarchy = slicing.sensitive_hierarchy.as_ref();
-                entries.extend(hierarchy.map(|of| ("sensitive_hierarchy", of.to_string())));
+                if self.variant == Variant::Paper {
+                    entries.push(("min_columns", slicing.min_columns.to_string()));
+                }
                 entries.extend([
-                    ("max_columns", slicing.max_columns.to_string()),
-                    ("min_columns", slicing.min_columns.to_string()),
                     ("min_support", slicing.min_support.to_string()),
                     ("min_confidence", slicing.min_confidence.to_string()),
                 ]);

@@ -10,6 +10,7 @@ mod definetti;
 mod equal_tuples;
 mod minimality;
 mod persons;
+mod slicing;
 mod suppressed;
 
 use std::path::PathBuf;

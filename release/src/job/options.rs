@@ -71,6 +71,9 @@ pub struct AnonymizeOptions {
     /// Whether the bucket of a sliced table is published; it is, because it is verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_id: Option<bool>,
+    /// Whether it is published which columns of a bucket were permuted together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column_groups: Option<bool>,
     /// Columns with their own k.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,

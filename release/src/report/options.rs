@@ -12,7 +12,7 @@ pub(super) struct OptionLine {
     pub(super) meaning: &'static str,
 }
 
-const MEANINGS: [(&str, &str); 31] = [
+const MEANINGS: [(&str, &str); 32] = [
     ("method", "how records are grouped"),
     ("variant", "whether the method runs as its paper prints it"),
     ("k", "the fewest records that must look alike"),
@@ -32,6 +32,7 @@ const MEANINGS: [(&str, &str); 31] = [
     ("ranges", "how ranges of numbers are written"),
     ("class_id", "whether the number of a group is published"),
     ("bucket_id", "whether the number of a bucket is published"),
+    ("column_groups", "whether it is published which columns of a bucket belong together"),
     ("constraints", "combinations of columns, each with the fewest records that must share them"),
     ("suppress", "what happens to records that fit nowhere"),
     ("suppression_limit", "the largest share that may be left out"),

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Column, Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
 use super::requirement::Asked;
 use crate::association::DEFAULT_WORK;
-use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues, Ranges};
+use crate::columnar::{
+    Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
+};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
-use crate::engine::spec::{Spec, Suppress};
+use crate::engine::spec::{HierarchySource, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
@@ -281,6 +283,9 @@ impl Former<'_> {
             positions: &places,
             l: self.spec.models.l.ok_or_else(bug)?,
             variant: self.spec.variant,
+            max_columns: asked.max_columns,
+            // What nobody said about the sensitive column asks for nothing.
+            nodes: !matches!(asked.sensitive_hierarchy, None | Some(HierarchySource::Automatic(_))),
             rare_below: asked.rare_below,
             has_kept: !self.spec.keep.is_empty(),
             seed: &seed,
@@ -291,7 +296,6 @@ impl Former<'_> {
                 let asg = slicing::AsgOptions {
                     min_support: asked.min_support,
                     min_confidence: asked.min_confidence,
-                    max_columns: asked.max_columns,
                     min_columns: asked.min_columns,
                     weights: &self.spec.weights,
                     block_rows: self.spec.block_rows.unwrap_or(slicing::DEFAULT_BLOCK_ROWS),
@@ -317,8 +321,34 @@ impl Former<'_> {
         let lost = lost + sliced.suppressed as f64;
         self.metrics.loss.set(lost / rows.len().max(1) as f64);
         self.metrics.slicing(by, &sliced);
+        let groups = ColumnGroups {
+            labels: sliced.groups.iter().map(|groups| self.named_groups(groups)).collect(),
+            of_class: sliced.groups_of,
+        };
         let Sliced { buckets, covered, kept, .. } = sliced;
-        Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept } })
+        Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept, groups } })
+    }
+
+    /// The columns of a bucket that were permuted together: groups of quasi-identifiers, what is kept, and last the
+    /// sensitive column with the quasi-identifiers that stayed beside it.
+    fn named_groups(&self, groups: &[u64]) -> String {
+        let names = |group: u64| {
+            let positions: Vec<usize> = (0..64).filter(|at| group >> at & 1 == 1).collect();
+            self.spec.column_names(&positions)
+        };
+        let apart = groups.iter().fold(0, |all, group| all | group);
+        let beside = (0..self.spec.quasi_identifiers.len()).filter(|at| apart >> at & 1 == 0);
+        let beside = self.spec.column_names(&beside.collect::<Vec<usize>>());
+        let listed = |columns: &[Column]| {
+            columns.iter().map(|column| column.name.as_str()).collect::<Vec<&str>>().join(", ")
+        };
+        let sensitive = match beside.is_empty() {
+            true => listed(&self.spec.sensitive),
+            false => format!("{beside}, {}", listed(&self.spec.sensitive)),
+        };
+        let kept = (!self.spec.keep.is_empty()).then(|| listed(&self.spec.keep));
+        let groups = groups.iter().map(|group| names(*group)).chain(kept).chain([sensitive]);
+        groups.collect::<Vec<String>>().join(" | ")
     }
 
     /// Satisfies the constraints by freezing rows, or without a search by whole columns.

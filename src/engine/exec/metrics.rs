@@ -96,6 +96,7 @@ impl ReleaseMetrics {
             MetricBuilder::new(&self.set).gauge(name, 0).set(value as usize);
         };
         gauge("bucket_columns", sliced.columns);
+        gauge("undivided_buckets", sliced.undivided);
         if by == SliceBy::Associations {
             let (with_sensitive, others) = sliced.associations;
             gauge("sensitive_associations", with_sensitive as u64);

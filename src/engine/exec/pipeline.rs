@@ -421,7 +421,10 @@ fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {
     let (columns, rows) = match cells {
         Cells::Covering => (0, 0),
         Cells::Nodes(nodes) => (nodes.len(), 0),
-        Cells::Sliced { covered, kept } => (0, size_of_val(&covered[..]) + size_of_val(&kept[..])),
+        Cells::Sliced { covered, kept, groups } => {
+            let kept = size_of_val(&covered[..]) + size_of_val(&kept[..]);
+            (0, kept + groups.bytes())
+        }
     };
     classes.len() * size_of::<u32>() * (1 + columns) + rows
 }

@@ -74,8 +74,14 @@ impl Options {
             ),
             (!clusters && !associates, given("weights", !self.weights.is_empty()), clustering),
             (!clusters && !associates, given("block_rows", self.block_rows.is_some()), clustering),
-            (!associates, given("max_columns", asked.max_columns.is_some()), by_association),
+            (!slices, given("max_columns", asked.max_columns.is_some()), slicing),
             (!associates, given("min_columns", asked.min_columns.is_some()), by_association),
+            (
+                self.variant.as_deref() != Some("paper"),
+                given("min_columns", asked.min_columns.is_some()),
+                "its columns are groups of quasi-identifiers that go together, of any size; leave it out, or \
+                 write variant => 'paper'",
+            ),
             (!associates, given("min_support", asked.min_support.is_some()), by_association),
             (!associates, given("min_confidence", asked.min_confidence.is_some()), by_association),
             (
@@ -84,6 +90,7 @@ impl Options {
                 "its columns differ from bucket to bucket or there are none; use 'slicing'",
             ),
             (!slices, given("rare_below", asked.rare_below.is_some()), slicing),
+            (!slices, given("column_groups", asked.column_groups.is_some()), slicing),
             (
                 !slices,
                 given("bucket_id", asked.bucket_id.is_some()),

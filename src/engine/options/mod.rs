@@ -19,6 +19,7 @@ pub(super) use roles::{Assignment, find_column};
 pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
+use super::logical::COLUMN_GROUPS;
 use super::method::{Approach, Method, SliceBy};
 use super::spec::{Spec, choose};
 use crate::columnar::Ranges;
@@ -151,10 +152,10 @@ impl Options {
         } else {
             (self.checked_k(settings)?, Vec::new())
         };
-        let mut slicing = self.checked_slicing(approach)?;
+        let mut slicing = self.checked_slicing(approach, variant)?;
         let by_associations = approach == Approach::Slice(SliceBy::Associations);
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
-        let linked = if by_associations { roles.sensitive.first() } else { None };
+        let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
         let linked: Vec<Column> = roles.quasi_identifiers.iter().chain(linked).cloned().collect();
         let weights = self.checked_weights(input, &linked)?;
         let block_rows = self.checked_block_rows()?;
@@ -169,13 +170,20 @@ impl Options {
                  the input query"
             )));
         }
+        let says_groups = slicing.as_ref().is_some_and(|slicing| slicing.column_groups);
+        if says_groups && roles.publishes(COLUMN_GROUPS) {
+            return Err(Error::invalid(
+                "option 'column_groups': the input has a column 'column_groups' already; rename it in the \
+                 input query",
+            ));
+        }
         let mut tables = Vec::new();
         let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
         if approach.has_constraints() || by_associations {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
         }
-        if let (Some(slicing), true) = (&mut slicing, by_associations) {
+        if let Some(slicing) = &mut slicing {
             slicing.sensitive_hierarchy = quasi_identifiers.pop().and_then(|last| last.hierarchy);
         }
         let spec = Spec {

@@ -5,6 +5,8 @@ use crate::association::MAX_SET;
 use crate::engine::method::Approach;
 use crate::engine::spec::SlicingSpec;
 use crate::error::{Error, Result};
+use crate::method::Variant;
+use crate::method::slicing::least_groups;
 use crate::model::MAX_QUASI_IDENTIFIERS;
 
 /// What a caller asks of a slicing method, and of a report on associations.
@@ -17,11 +19,16 @@ pub struct SlicingOptions {
     pub(in crate::engine) min_confidence: Option<f64>,
     pub(in crate::engine) rare_below: Option<f64>,
     pub(in crate::engine) bucket_id: Option<bool>,
+    pub(in crate::engine) column_groups: Option<bool>,
 }
 
 impl Options {
     /// The options of a slicing method, `None` for any other.
-    pub(super) fn checked_slicing(&self, approach: Approach) -> Result<Option<SlicingSpec>> {
+    pub(super) fn checked_slicing(
+        &self,
+        approach: Approach,
+        variant: Variant,
+    ) -> Result<Option<SlicingSpec>> {
         if !matches!(approach, Approach::Slice(_)) {
             return Ok(None);
         }
@@ -36,8 +43,12 @@ impl Options {
                 MAX_QUASI_IDENTIFIERS - 1
             )));
         }
+        let fewest = match variant {
+            Variant::Best => 1 + least_groups(attributes as usize - 1, max_columns) as i64,
+            Variant::Paper => 2,
+        };
         let columns = match asked.columns {
-            Some(columns) => Some(whole("columns", Some(columns), 2, 2..=attributes)?),
+            Some(columns) => Some(whole("columns", Some(columns), 2, fewest..=attributes)?),
             None => None,
         };
         Ok(Some(SlicingSpec {
@@ -47,6 +58,7 @@ impl Options {
             min_support: asked.min_support()?,
             min_confidence: asked.min_confidence()?,
             rare_below: in_range("rare_below", asked.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
+            column_groups: asked.column_groups.unwrap_or(false),
             sensitive_hierarchy: None,
         }))
     }

@@ -15,6 +15,7 @@ use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
+use super::slices::of_buckets;
 use super::{
     AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec,
     UtilitySpec,
@@ -36,6 +37,7 @@ pub(super) fn plan_privacy(
     mut options: Options,
     bucket: Option<&str>,
     published: LogicalPlan,
+    original: Option<LogicalPlan>,
 ) -> Result<LogicalPlan> {
     const PLACE: &str = "privacy_report";
     if !options.constraints.is_empty() {
@@ -45,6 +47,12 @@ pub(super) fn plan_privacy(
             );
         }
         return plan_constraints(&options, published);
+    }
+    if original.is_some() && (bucket.is_none() || options.quasi_identifiers.is_empty()) {
+        return plan_err!(
+            "privacy_report: option 'original' compares the rows of a sliced table with the original; write \
+             bucket => 'bucket_id' and quasi_identifiers => ['age', 'zip'] too"
+        );
     }
     let wrong = mistake(PLACE);
     let targets = targets(&options)?;
@@ -59,9 +67,15 @@ pub(super) fn plan_privacy(
     let bucket = roles.assign("bucket", &bucket).map_err(&wrong)?;
     let unit_share = options.checked_unit_share().map_err(&wrong)?;
     let units = roles.assign("privacy_unit", options.privacy_unit.as_slice()).map_err(&wrong)?;
-    let is_sliced = !bucket.is_empty();
     // The rows of a bucket are published together, whatever their quasi-identifiers.
-    let quasi_identifiers = if is_sliced { bucket } else { quasi_identifiers };
+    let (buckets, looked_at) = match bucket.first() {
+        Some(bucket) => {
+            let (spec, inputs) = of_buckets(&published, bucket, &quasi_identifiers, original)?;
+            (Some(spec), inputs)
+        }
+        None => (None, Vec::new()),
+    };
+    let quasi_identifiers = if buckets.is_some() { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
     // The privacy unit stands behind the sensitive columns.
     let modelled: Vec<Column> = sensitive.into_iter().chain(units.iter().cloned()).collect();
@@ -72,11 +86,12 @@ pub(super) fn plan_privacy(
         targets,
         grading,
         two_tables: false,
-        buckets: is_sliced,
+        buckets,
         counts_persons: !units.is_empty(),
         unit_share,
     };
     let mut inputs = vec![input];
+    inputs.extend(looked_at);
     add_tables(&mut inputs, tables)?;
     report(Report::Privacy(spec), inputs)
 }
@@ -119,7 +134,7 @@ pub(super) fn plan_two_tables(
         targets,
         grading,
         two_tables: true,
-        buckets: false,
+        buckets: None,
         counts_persons: false,
         unit_share: None,
     };

@@ -11,6 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use super::PrivacySpec;
 use super::classes::{self, Classes};
+use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
 use crate::engine::hierarchies::resolve_levels;
@@ -28,7 +29,10 @@ pub(super) async fn measure(
     let Some((published, others)) = inputs.split_first() else {
         return internal_err!("a report lost its input");
     };
-    let (agreement, tables) = others.split_at(usize::from(spec.two_tables).min(others.len()));
+    let (agreement, others) = others.split_at(usize::from(spec.two_tables).min(others.len()));
+    let looks = spec.buckets.map_or([false; 2], |buckets| [buckets.divided, buckets.original]);
+    let looked_at = looks.into_iter().filter(|look| *look).count();
+    let (looked_at, tables) = others.split_at(looked_at.min(others.len()));
     let levels = match &spec.grading {
         Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
         None => None,
@@ -44,8 +48,9 @@ pub(super) async fn measure(
     let groups = published.execute(0, Arc::clone(context))?;
     classes::read(&spec.classes, groups, memory, &mut meter).await?;
     match agreement {
-        [] if spec.buckets => {
-            let mut measures = meter.risk.measures();
+        [] if spec.buckets.is_some() => {
+            // A row is put together from several persons: one over the rows of a bucket is no risk of it.
+            let mut measures = meter.risk.measures_by_class_alone();
             let target = spec.targets.l.map(|l| 1.0 / f64::from(l));
             let largest = |(column, chance): (usize, &Option<f64>)| {
                 let holds = chance.zip(target).is_some_and(|(chance, most)| chance <= most + 1e-9);
@@ -53,6 +58,13 @@ pub(super) async fn measure(
             };
             measures.extend(meter.chances.iter().enumerate().map(largest));
             measures.extend(meter.persons.iter().flat_map(|found| found.measures(spec)));
+            let mut looked_at = looked_at.iter();
+            if let (true, Some(plan)) = (looks[0], looked_at.next()) {
+                measures.push(undivided_measure(plan, context).await?);
+            }
+            if let (true, Some(plan)) = (looks[1], looked_at.next()) {
+                measures.extend(intact_measures(plan, context).await?);
+            }
             Ok(measures)
         }
         [] => {

@@ -10,7 +10,7 @@ use crate::engine::arguments::Arguments;
 use crate::engine::options::{Options, SlicingOptions};
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 13] = [
+const PRIVACY_OPTIONS: [&str; 14] = [
     "quasi_identifiers",
     "sensitive",
     "k",
@@ -24,6 +24,7 @@ const PRIVACY_OPTIONS: [&str; 13] = [
     "unit_share",
     "constraints",
     "bucket",
+    "original",
 ];
 
 const UTILITY_OPTIONS: [&str; 9] = [
@@ -65,10 +66,15 @@ pub(in crate::engine) fn privacy_report(
         ..Options::default()
     };
     let bucket = arguments.column("bucket", context)?;
+    let original = arguments.take("original");
+    let original = original.map(|original| planner.relation("privacy_report", original, context));
+    let original = original.transpose()?;
     match (plans.pop(), plans.pop(), plans.is_empty()) {
-        (Some(published), None, true) => plan_privacy(options, bucket.as_deref(), published),
-        (Some(_), Some(_), true) if bucket.is_some() => {
-            plan_err!("privacy_report: option 'bucket' is for one table")
+        (Some(published), None, true) => {
+            plan_privacy(options, bucket.as_deref(), published, original)
+        }
+        (Some(_), Some(_), true) if bucket.is_some() || original.is_some() => {
+            plan_err!("privacy_report: options 'bucket' and 'original' are for one table")
         }
         (Some(sensitive), Some(quasi_identifiers), true) => {
             plan_two_tables(options, quasi_identifiers, sensitive)
