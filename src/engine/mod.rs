@@ -8,6 +8,7 @@ pub(crate) mod codec;
 mod config;
 mod errors;
 mod exec;
+mod file_statistics;
 mod hierarchies;
 mod logical;
 mod method;

@@ -19,6 +19,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
+use super::file_statistics::{blind_to_file_statistics, without_file_statistics};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
@@ -38,7 +39,12 @@ impl ExtensionPlanner for AnonymizeExtensionPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some((mut plan, filters)) = operator(node, physical_inputs)? else { return Ok(None) };
+        if !is_ours(node.as_any()) {
+            return Ok(None);
+        }
+        let inputs = physical_inputs.iter().map(|input| without_file_statistics(Arc::clone(input)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let Some((mut plan, filters)) = operator(node, &inputs)? else { return Ok(None) };
         for filter in filters {
             let predicate =
                 planner.create_physical_expr(filter, node.schema(), session, context)?;
@@ -102,7 +108,10 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        planner.create_physical_plan(logical_plan, session).await
+        match blind_to_file_statistics(session) {
+            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await,
+            None => planner.create_physical_plan(logical_plan, session).await,
+        }
     }
 }
 
@@ -156,7 +165,11 @@ pub fn holds_release(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn holds_our_nodes(plan: &LogicalPlan) -> Result<bool> {
-    holds(plan, |node| node.is::<AnonymizeNode>() || node.is::<ReportNode>())
+    holds(plan, is_ours)
+}
+
+fn is_ours(node: &dyn Any) -> bool {
+    node.is::<AnonymizeNode>() || node.is::<ReportNode>()
 }
 
 fn holds(plan: &LogicalPlan, wanted: impl Fn(&dyn Any) -> bool) -> Result<bool> {

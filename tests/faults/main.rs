@@ -5,6 +5,7 @@ mod cancel;
 mod extremes;
 mod input;
 mod memory;
+mod parquet;
 mod scans;
 mod spill;
 
