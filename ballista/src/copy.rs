@@ -22,6 +22,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion_anonymize::engine::unpacked_for_arrow;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::runtime::Handle;
 
@@ -36,11 +37,11 @@ pub(crate) async fn written_here(
     let place = Place::of(&copy.output_url)?;
     let rows = Arc::new(Rows { schema: made.schema(), rows: Mutex::new(None) });
     let table = provider_as_source(Arc::new(Made(Arc::clone(&rows))));
-    let copy_here = CopyTo {
+    let copy_here = unpacked_for_arrow(&CopyTo {
         input: Arc::new(LogicalPlanBuilder::scan("release", table, None)?.build()?),
         output_url: place.output.clone(),
         ..copy.clone()
-    };
+    })?;
     let planner = DefaultPhysicalPlanner::default();
     let write = planner.create_physical_plan(&LogicalPlan::Copy(copy_here), session).await?;
     let publish = Publish {

@@ -5,18 +5,24 @@
 //! a row group without any (long strings, NaN, writers that leave them out) is read as if it held the values of
 //! the others. Aggregates are answered from the same figures, and files are skipped by them.
 //!
-//! So what our operators read is planned without them. Pruning of row groups and pages stays: it looks at each
-//! of them alone, and one without statistics is read.
+//! So what our operators read is planned without them. Pruning of row groups and pages stays, which looks at each of
+//! them alone and reads one without statistics, except where a predicate asks for what bounds do not tell:
+//! statistics leave NaN out, which is larger than all numbers, and a count of NULLs that is missing is taken for 0.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, Statistics};
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::SessionState;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, IsNullExpr};
 use datafusion::physical_plan::ExecutionPlan;
 
 /// The same plan over files of which the number of rows is known and nothing else.
@@ -72,4 +78,39 @@ pub(super) fn blind_to_file_statistics(session: &dyn Session) -> Option<Cow<'_, 
     let mut state = state.clone();
     state.config_mut().options_mut().execution.collect_statistics = false;
     Some(Cow::Owned(state))
+}
+
+/// The same plan, in which no row group is skipped by a predicate that its statistics cannot answer.
+pub(super) fn pruned_by_what_is_told(
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let read_all = |plan: Arc<dyn ExecutionPlan>| {
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let parquet = scan.and_then(|scan| scan.downcast_to_file_source::<ParquetSource>());
+        let Some((scan, (files, source))) = scan.zip(parquet) else {
+            return Ok(Transformed::no(plan));
+        };
+        let schema = source.table_schema().table_schema();
+        if !source.filter().is_some_and(|predicate| asks_more_than_bounds(&predicate, schema)) {
+            return Ok(Transformed::no(plan));
+        }
+        let mut options = source.table_parquet_options().clone();
+        options.global.pruning = false;
+        options.global.enable_page_index = false;
+        let source = source.clone().with_table_parquet_options(options);
+        let files =
+            FileScanConfigBuilder::from(files.clone()).with_source(Arc::new(source)).build();
+        Ok(Transformed::yes(Arc::new(scan.clone().with_data_source(Arc::new(files))) as _))
+    };
+    plan.transform_up(read_all).data()
+}
+
+/// Whether a predicate is about NULLs or about numbers that may be NaN, or is not known before it runs.
+fn asks_more_than_bounds(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let is_float =
+        |column: &Column| column.data_type(schema).is_ok_and(|data_type| data_type.is_floating());
+    predicate.is::<IsNullExpr>()
+        || predicate.is::<DynamicFilterPhysicalExpr>()
+        || predicate.downcast_ref::<Column>().is_some_and(is_float)
+        || predicate.children().into_iter().any(|child| asks_more_than_bounds(child, schema))
 }

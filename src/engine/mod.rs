@@ -1,6 +1,7 @@
 //! The functions as parts of DataFusion: SQL, logical node, physical operator, settings.
 
 mod arguments;
+mod arrow_copy;
 mod builder;
 mod census;
 #[cfg(feature = "codec")]
@@ -21,14 +22,15 @@ mod spec;
 mod two_tables;
 mod visible_order;
 
+pub use arrow_copy::unpacked_for_arrow;
 pub use builder::Anonymize;
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
 pub use errors::without_values;
 pub use exec::{
-    AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
-    WithheldErrorsExec,
+    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, PlanForCluster,
+    ReleaseShape, WithheldErrorsExec,
 };
 pub use logical::AnonymizeNode;
 pub use method::Method;

@@ -18,8 +18,11 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
-use super::file_statistics::{blind_to_file_statistics, without_file_statistics};
+use super::arrow_copy::unpacked_for_arrow;
+use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
+use super::file_statistics::{
+    blind_to_file_statistics, pruned_by_what_is_told, without_file_statistics,
+};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
@@ -108,10 +111,11 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        match blind_to_file_statistics(session) {
-            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await,
-            None => planner.create_physical_plan(logical_plan, session).await,
-        }
+        let plan = match blind_to_file_statistics(session) {
+            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await?,
+            None => planner.create_physical_plan(logical_plan, session).await?,
+        };
+        pruned_by_what_is_told(plan)
     }
 }
 
@@ -128,6 +132,13 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                  of anonymize-ballista does with COPY"
             );
         }
+        let unpacked = match logical_plan {
+            LogicalPlan::Copy(copy) if holds_release(logical_plan)? => {
+                Some(LogicalPlan::Copy(unpacked_for_arrow(copy)?))
+            }
+            _ => None,
+        };
+        let logical_plan = unpacked.as_ref().unwrap_or(logical_plan);
         let mut plan = self.plan(logical_plan, session).await?;
         if self.on_cluster {
             let rules: [&dyn PhysicalOptimizerRule; 3] =
@@ -139,7 +150,7 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                 plan = ended_in_one_task(plan);
             }
         }
-        Ok(plan)
+        compact_what_leaves(plan)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parquet files whose statistics do not tell everything: releases and reports hold what is in the file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_writer::{ArrowColumnChunk, compute_leaves};
 use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::file::statistics::Statistics;
 use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
 
@@ -39,16 +40,47 @@ fn groups() -> [RecordBatch; 2] {
     [group(30, "a", 1.0, 10_000), group(40, &long(), f64::NAN, 20_000)]
 }
 
-fn without_statistics(chunk: &mut ArrowColumnChunk) {
+/// What is missing from the statistics of the second row group.
+#[derive(Clone, Copy, PartialEq)]
+enum Missing {
+    /// Smallest and largest value, as if they were too long, or NaN.
+    Bounds,
+    /// How many cells are NULL.
+    NullCount,
+    /// All.
+    Everything,
+}
+
+fn without_statistics(chunk: &mut ArrowColumnChunk, missing: Missing) {
+    macro_rules! left {
+        ($kind:ident, $of:ident) => {{
+            let bounds = (missing != Missing::Bounds).then_some($of);
+            let min = bounds.and_then(|of| of.min_opt().cloned());
+            let max = bounds.and_then(|of| of.max_opt().cloned());
+            let nulls = $of.null_count_opt().filter(|_| missing != Missing::NullCount);
+            Statistics::$kind(min, max, None, nulls, false)
+        }};
+    }
     let close = chunk.close_mut();
-    let metadata = close.metadata.clone().into_builder().clear_statistics().build();
-    close.metadata = metadata.unwrap();
+    let metadata = close.metadata.clone();
+    let statistics = match metadata.statistics().unwrap() {
+        Statistics::Int32(of) => left!(int32, of),
+        Statistics::Int64(of) => left!(int64, of),
+        Statistics::Double(of) => left!(double, of),
+        Statistics::ByteArray(of) => left!(byte_array, of),
+        other => panic!("{other}"),
+    };
+    let builder = metadata.into_builder();
+    let builder = match missing {
+        Missing::Everything => builder.clear_statistics(),
+        _ => builder.set_statistics(statistics),
+    };
+    close.metadata = builder.build().unwrap();
     close.column_index = None;
 }
 
-/// A file in which the statistics of the second row group are missing.
-fn write_partly_described(path: &Path) {
-    let [first, second] = groups();
+/// A file of two row groups in which the statistics of the second one tell less.
+fn write_partly_described(path: &Path, [first, second]: [RecordBatch; 2], missing: Missing) {
     let properties = WriterProperties::builder().build();
     let file = std::fs::File::create(path).unwrap();
     let writer = ArrowWriter::try_new(file, first.schema(), Some(properties)).unwrap();
@@ -62,9 +94,10 @@ fn write_partly_described(path: &Path) {
                 column.write(&leaf).unwrap();
             }
         }
-        let mut chunks: Vec<_> = columns.into_iter().map(|column| column.close().unwrap()).collect();
+        let mut chunks: Vec<_> =
+            columns.into_iter().map(|column| column.close().unwrap()).collect();
         if number == 1 {
-            chunks.iter_mut().for_each(without_statistics);
+            chunks.iter_mut().for_each(|chunk| without_statistics(chunk, missing));
         }
         let mut group = writer.next_row_group().unwrap();
         for chunk in chunks {
@@ -205,19 +238,71 @@ async fn check_reports(path: &Path) {
 /// has nothing left to do.
 async fn check_that_plain_queries_are_wrong(path: &Path) {
     let context = unlimited();
-    context.register_parquet("lake", &path.display().to_string(), Default::default()).await.unwrap();
-    let found = rows(&context, "SELECT note, score FROM lake").await;
-    assert_ne!(found, expected(&[0, 1], &[1, 3]), "the file does not mislead DataFusion");
+    context
+        .register_parquet("lake", &path.display().to_string(), Default::default())
+        .await
+        .unwrap();
+    let found = rows(&context, "SELECT note FROM lake").await;
+    let largest = rows(&context, "SELECT max(note) FROM lake").await;
+    let is_right = found == expected(&[0, 1], &[1]) && largest == [long()];
+    assert!(!is_right, "the file does not mislead DataFusion");
 }
 
 #[tokio::test]
 async fn row_groups_without_statistics_are_read() {
+    for missing in [Missing::Bounds, Missing::Everything] {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("lake.parquet");
+        write_partly_described(&path, groups(), missing);
+        check_that_plain_queries_are_wrong(&path).await;
+        assert_eq!(check_releases(&path).await, 90);
+        check_reports(&path).await;
+    }
+}
+
+/// Some cells of the second row group are NULL or NaN, which its statistics do not tell.
+fn partly_null() -> [RecordBatch; 2] {
+    let group = |with_gaps: bool| {
+        let rows = 0..ROWS;
+        let text = rows.clone().map(|at| (!with_gaps || at % 2 == 0).then_some("a"));
+        let number = rows.clone().map(|at| if with_gaps && at % 2 == 1 { f64::NAN } else { 1.0 });
+        let columns: [(&str, ArrayRef); 3] = [
+            ("age", Arc::new(rows.map(|at| Some(at as i64)).collect::<Int64Array>())),
+            ("note", Arc::new(text.collect::<StringArray>())),
+            ("score", Arc::new(number.map(Some).collect::<Float64Array>())),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+            .unwrap()
+    };
+    [group(false), group(true)]
+}
+
+#[tokio::test]
+async fn nulls_that_are_not_counted_and_nan_are_read() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("lake.parquet");
-    write_partly_described(&path);
-    check_that_plain_queries_are_wrong(&path).await;
-    assert_eq!(check_releases(&path).await, 90);
-    check_reports(&path).await;
+    write_partly_described(&path, partly_null(), Missing::NullCount);
+    let cases = [
+        ("lake", 20, 5, 5),
+        ("(SELECT * FROM lake WHERE note IS NULL)", 5, 5, 5),
+        ("(SELECT * FROM lake WHERE score > 5)", 5, 5, 5),
+        ("(SELECT * FROM lake WHERE score < 5 LIMIT 15)", 15, 0, 0),
+        ("(SELECT * FROM lake ORDER BY score DESC LIMIT 5)", 5, 5, 5),
+    ];
+    let mut checked = 0;
+    for (way, context) in registered(&path).await {
+        for (input, all, nulls, nans) in cases {
+            let counts = format!(
+                "SELECT count(*), count(*) FILTER (WHERE note IS NULL), count(*) FILTER (WHERE isnan(score))
+                 FROM anonymize({input}, k => 5, quasi_identifiers => ['age'], sensitive => ['note'],
+                   keep => ['score'], seed => 1)"
+            );
+            let found = rows(&context, &counts).await;
+            assert_eq!(found, [format!("{all}|{nulls}|{nans}")], "{way}: {input}");
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 25);
 }
 
 #[tokio::test]
@@ -230,4 +315,30 @@ async fn files_of_pyarrow_are_read_as_they_are() {
     check_that_plain_queries_are_wrong(&path).await;
     assert_eq!(check_releases(&path).await, 90);
     check_reports(&path).await;
+}
+
+/// A file of pyarrow whose pages have checksums.
+const CHECKSUMS: &[u8] = include_bytes!("checksums.parquet");
+
+#[tokio::test]
+async fn a_flipped_bit_is_an_error_that_shows_no_value() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("lake.parquet");
+    let release = "SELECT * FROM anonymize(lake, k => 5, quasi_identifiers => ['age'], keep => ['note'], seed => 1)";
+    std::fs::write(&path, CHECKSUMS).unwrap();
+    let context = unlimited();
+    let file = path.display().to_string();
+    context.register_parquet("lake", &file, Default::default()).await.unwrap();
+    assert_eq!(rows(&context, release).await.len(), 40);
+    let marker = b"marker-17";
+    let at = CHECKSUMS.windows(marker.len()).position(|bytes| bytes == marker).unwrap();
+    let mut flipped = CHECKSUMS.to_vec();
+    // The last letter: the text stays one, and only its checksum tells.
+    flipped[at + marker.len() - 1] ^= 1;
+    std::fs::write(&path, flipped).unwrap();
+    let context = unlimited();
+    context.register_parquet("lake", &file, Default::default()).await.unwrap();
+    let message = crate::failure(&context, release).await;
+    assert!(!message.contains("marker"), "{message}");
+    println!("{message}");
 }

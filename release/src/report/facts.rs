@@ -96,6 +96,7 @@ pub(super) async fn gather(
     let options = &job.anonymize;
     let kind = kind(options);
     let measures = measures(job, context, &Silent).await?;
+    let measures: Vec<Measure> = measures.into_iter().map(Measure::told).collect();
     let counted = counted_sizes(options, kind, context).await?;
     let exposed = |chance: &u64| {
         counted.iter().filter(|(size, _)| size < chance).map(|(size, classes)| size * classes).sum()
