@@ -172,6 +172,8 @@ pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
     let options = config.options_mut();
     // Hosts that bring their own catalogs switch it off.
     options.catalog.create_default_catalog_and_schema = true;
+    // Also plain queries, of the page about a release for example, read what is in the files.
+    options.execution.collect_statistics = false;
     // One file after the other, in the order of the classes: fewer and better compressed ones.
     options.execution.minimum_parallel_output_files =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1)

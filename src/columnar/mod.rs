@@ -43,6 +43,7 @@ pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
+pub(crate) use live::live_batch;
 pub(crate) use pages::{
     Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
 };

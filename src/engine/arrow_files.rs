@@ -50,6 +50,9 @@ fn plain_type(data_type: &DataType) -> DataType {
         DataType::Dictionary(_, values) => plain_type(values),
         DataType::List(field) => DataType::List(plain_field(field)),
         DataType::LargeList(field) => DataType::LargeList(plain_field(field)),
+        DataType::FixedSizeList(field, length) => {
+            DataType::FixedSizeList(plain_field(field), *length)
+        }
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
         other => other.clone(),
     }

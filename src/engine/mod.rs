@@ -9,6 +9,7 @@ pub(crate) mod codec;
 mod config;
 mod errors;
 mod exec;
+mod file_statistics;
 mod hierarchies;
 mod logical;
 mod method;
@@ -29,8 +30,8 @@ pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
 pub use errors::without_values;
 pub use exec::{
-    AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
-    WithheldErrorsExec,
+    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, PlanForCluster,
+    ReleaseShape, WithheldErrorsExec,
 };
 pub use logical::AnonymizeNode;
 pub use method::Method;

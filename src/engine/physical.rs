@@ -19,7 +19,10 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::arrow_files::with_plain_columns;
-use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
+use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
+use super::file_statistics::{
+    blind_to_file_statistics, pruned_by_what_is_told, without_file_statistics,
+};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
@@ -40,7 +43,12 @@ impl ExtensionPlanner for AnonymizeExtensionPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some((mut plan, filters)) = operator(node, physical_inputs)? else { return Ok(None) };
+        if !is_ours(node.as_any()) {
+            return Ok(None);
+        }
+        let inputs = physical_inputs.iter().map(|input| without_file_statistics(Arc::clone(input)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let Some((mut plan, filters)) = operator(node, &inputs)? else { return Ok(None) };
         for filter in filters {
             let predicate =
                 planner.create_physical_expr(filter, node.schema(), session, context)?;
@@ -104,8 +112,12 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        let logical_plan = with_plain_columns(logical_plan.clone())?;
-        planner.create_physical_plan(&logical_plan, session).await
+        let logical_plan = &with_plain_columns(logical_plan.clone())?;
+        let plan = match blind_to_file_statistics(session) {
+            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await?,
+            None => planner.create_physical_plan(logical_plan, session).await?,
+        };
+        pruned_by_what_is_told(plan)
     }
 }
 
@@ -136,7 +148,7 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                 plan = ended_in_one_task(plan);
             }
         }
-        Ok(plan)
+        compact_what_leaves(plan)
     }
 }
 
@@ -167,7 +179,11 @@ pub fn holds_release(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn holds_our_nodes(plan: &LogicalPlan) -> Result<bool> {
-    holds(plan, |node| node.is::<AnonymizeNode>() || node.is::<ReportNode>())
+    holds(plan, is_ours)
+}
+
+fn is_ours(node: &dyn Any) -> bool {
+    node.is::<AnonymizeNode>() || node.is::<ReportNode>()
 }
 
 fn holds(plan: &LogicalPlan, wanted: impl Fn(&dyn Any) -> bool) -> Result<bool> {

@@ -8,6 +8,7 @@ mod alpha_k;
 mod classes;
 mod definetti;
 mod equal_tuples;
+mod hidden_values;
 mod minimality;
 mod persons;
 mod slicing;

@@ -6,6 +6,7 @@ mod copy;
 mod extremes;
 mod input;
 mod memory;
+mod parquet;
 mod scans;
 mod spill;
 mod stores;

@@ -1,6 +1,7 @@
 //! Release jobs from beginning to end, on a local disk and in an object store.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod figures;
 mod inputs;
 mod local;
 mod mistakes;

@@ -42,6 +42,7 @@ enum Kind {
     Cells = 4,
     SampleHierarchy = 5,
     WithheldErrors = 6,
+    CompactBatches = 7,
 }
 
 /// Appends a node's contents.

@@ -12,6 +12,7 @@ use datafusion::physical_plan::metrics::{
 };
 
 use crate::engine::method::SliceBy;
+use crate::measure::three_digits;
 use crate::method::slicing::Sliced;
 use crate::model::Persons;
 
@@ -171,7 +172,7 @@ fn as_common_kinds(set: &MetricsSet) -> MetricsSet {
             None => Arc::clone(metric),
             Some((name, share)) => {
                 let ratio = RatioMetrics::new().with_display_raw_values(false);
-                ratio.set_part((share * WHOLE as f64).round() as usize);
+                ratio.set_part((three_digits(share) * WHOLE as f64).round() as usize);
                 ratio.set_total(WHOLE);
                 let value = MetricValue::Ratio { name: name.clone(), ratio_metrics: ratio };
                 Arc::new(Metric::new(value, metric.partition()))
@@ -197,7 +198,7 @@ impl Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4}", self.get())
+        write!(f, "{}", three_digits(self.get()))
     }
 }
 

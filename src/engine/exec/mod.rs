@@ -2,6 +2,7 @@
 
 mod cells;
 mod cluster;
+mod compact;
 mod emit;
 mod form;
 mod intake;
@@ -37,6 +38,8 @@ use datafusion::physical_plan::{
 
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use cluster::PlanForCluster;
+pub use compact::CompactBatchesExec;
+pub(super) use compact::compact_what_leaves;
 pub use withheld::WithheldErrorsExec;
 
 use super::logical::{Binding, metadata, output_fields};
