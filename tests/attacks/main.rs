@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod classes;
+mod ties;
 
 use std::path::PathBuf;
 
