@@ -144,7 +144,7 @@ fn sort() -> String {
 
 fn release(k: usize, options: &str) -> String {
     format!(
-        "SELECT * FROM anonymize(census, method => 'alpha_k', k => {k}, {options}, seed => 1,
+        "SELECT * FROM anonymize(census, method => 'alpha_k', k => {k}, {options}, seed => 'the seed of a benchmark',
            quasi_identifiers => ['{}'], sensitive => ['condition'], publish => 'quasi_identifiers')",
         QUASI_IDENTIFIERS.replace(", ", "', '")
     )

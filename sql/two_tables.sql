@@ -19,7 +19,7 @@ CREATE TABLE persons AS SELECT * FROM anonymize(
   census,
   method => 'alpha_k', k => 6, alpha => [0.2, 0.3, 0.35, 0.4, 0.5], sensitivity => levels,
   quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'],
-  publish => 'quasi_identifiers', seed => 42
+  publish => 'quasi_identifiers', seed => '6f2a1c94e07b5d38a1f4c2e69b8d7035'
 );
 
 -- The second table: which occupations a class has.
@@ -27,7 +27,7 @@ CREATE TABLE occupations AS SELECT * FROM anonymize(
   census,
   method => 'alpha_k', k => 6, alpha => [0.2, 0.3, 0.35, 0.4, 0.5], sensitivity => levels,
   quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'],
-  publish => 'sensitive', seed => 42
+  publish => 'sensitive', seed => '6f2a1c94e07b5d38a1f4c2e69b8d7035'
 );
 
 -- A recipient who finds a person finds the occupations of the class, and not which one is theirs.

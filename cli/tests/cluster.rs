@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anonymize");
 const COLUMNS: &str = "age, sex, zip, occupation";
-const OPTIONS: &str =
-    "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 's'";
+const OPTIONS: &str = "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 'a seed of the tests'";
 
 /// Processes that end with the test, also when it panics.
 struct Processes(Vec<Child>);

@@ -13,6 +13,7 @@ mod minimality;
 mod persons;
 mod slicing;
 mod suppressed;
+mod ties;
 
 use std::path::PathBuf;
 

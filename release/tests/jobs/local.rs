@@ -372,9 +372,9 @@ async fn the_same_seed_gives_the_same_release_and_another_one_another() {
         ..Draft::new("out")
     }
     };
-    std::fs::write(directory.path().join("seed.txt"), "night\n").unwrap();
+    std::fs::write(directory.path().join("seed.txt"), "a night of the tests\n").unwrap();
     let mut sums = Vec::new();
-    for seed in ["\"night\"", "{ file = \"seed.txt\" }", "\"day\""] {
+    for seed in ["\"a night of the tests\"", "{ file = \"seed.txt\" }", "\"a day of the tests\""] {
         let manifest = job(seed).run(directory.path()).await.unwrap().manifest;
         sums.push(
             manifest.tables[0].files.iter().map(|file| file.sha256.clone()).collect::<Vec<_>>(),
@@ -397,7 +397,7 @@ async fn a_job_publishes_what_the_same_query_would() {
         .unwrap();
     let query = format!(
         "SELECT * FROM anonymize(({CENSUS}), k => 10, quasi_identifiers => ['age', 'sex', 'education'],
-           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret')"
+           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret of the tests')"
     );
     let asked = context.sql(&query).await.unwrap().collect().await.unwrap();
     let read = context.sql("SELECT * FROM released").await.unwrap().collect().await.unwrap();

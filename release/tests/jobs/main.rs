@@ -29,7 +29,7 @@ quasi_identifiers = ["age", "sex", "education"]
 sensitive = ["occupation"]
 identifiers = ["person_id"]
 keep = ["zip"]
-seed = "a secret"
+seed = "a secret of the tests"
 "#;
 
 impl Draft {
