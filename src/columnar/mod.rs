@@ -35,8 +35,7 @@ mod values;
 pub use automatic::Automatic;
 pub(crate) use cell_plan::CellPlan;
 pub(crate) use cells::{
-    CountedPersons, GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader,
-    changed_input,
+    GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
 };
 pub use coded::CodedChunk;
 pub use column_groups::ColumnGroups;
