@@ -267,13 +267,15 @@ mod tests {
 
     #[test]
     fn hidden_names_keep_the_last_part() -> Result<()> {
+        let directory = tempfile::tempdir()?;
+        let here = directory.path().display().to_string();
         for (target, parent, last) in [
-            ("/shared/release/", "/shared", "release/"),
-            ("s3://bucket/a/release.parquet", "s3://bucket/a", "release.parquet"),
-            ("release.csv", ".", "release.csv"),
-            ("/release", "", "release"),
+            (format!("{here}/shared/release/"), format!("{here}/shared"), "release/"),
+            (format!("{here}/release"), here.clone(), "release"),
+            ("s3://bucket/a/release.parquet".into(), "s3://bucket/a".into(), "release.parquet"),
+            ("release.csv".into(), ".".into(), "release.csv"),
         ] {
-            let place = Place::of(target)?;
+            let place = Place::of(&target)?;
             assert_eq!(place.output, format!("{parent}/{}/{last}", place.directory));
         }
         let refused = [
