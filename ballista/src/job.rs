@@ -28,6 +28,9 @@ use futures::{Stream, StreamExt};
 /// How long a client that gives up waits for the scheduler to take notice.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the scheduler is told meanwhile, and afterwards if the client lives on.
+const INSISTENCE: Duration = Duration::from_secs(600);
+
 /// Where the scheduler of a session is, as in `http://localhost:50050`.
 #[derive(Debug)]
 pub(crate) struct Scheduler(pub(crate) String);
@@ -165,7 +168,7 @@ impl Drop for Job {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             if let Ok(runtime) = runtime {
                 let cancelled = async move {
-                    tokio::time::timeout(PATIENCE, cancel(&query, rows, &scheduler.0)).await
+                    tokio::time::timeout(INSISTENCE, cancel(&query, rows, &scheduler.0)).await
                 };
                 if runtime.block_on(cancelled).is_err() {
                     log::warn!("a query that was given up may still run on the cluster");

@@ -45,11 +45,11 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
 
 /// Ends when somebody asks the program to stop; who asks twice does not wait for the clean-up.
 async fn stopped() {
-    if asked_to_stop().await.is_err() {
-        return std::future::pending().await;
-    }
+    let Ok(asked) = asked_to_stop() else { return std::future::pending().await };
+    asked.await;
     tokio::spawn(async {
-        if asked_to_stop().await.is_ok() {
+        if let Ok(again) = asked_to_stop() {
+            again.await;
             std::process::exit(crate::run::INTERRUPTED.into());
         }
     });

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
-use crate::progress::{Audience, Progress};
+use crate::progress::{Audience, Progress, warn};
 use crate::release::release;
 use crate::report::report;
 use crate::script::{Place, Script, Statement};
@@ -255,39 +255,49 @@ fn title(script: &Script, statement: &Statement, (number, total): (usize, usize)
     format!("{name}:{line}: statement {number} of {total}: {}", script.title(statement))
 }
 
-/// Tells when Ctrl-C was pressed.
+/// Tells when Ctrl-C was pressed, from now on.
 ///
 /// The running statement is dropped, which removes its spilled data. A computation that never comes
 /// up for air would not notice, so a second Ctrl-C or the end of the grace period ends the program.
 fn watch_for_interrupt() -> Arc<Notify> {
     let interrupt = Arc::new(Notify::new());
-    let notify = Arc::clone(&interrupt);
-    tokio::spawn(async move {
-        // Without a handler the system's default remains: the program ends at once.
-        if asked_to_stop().await.is_ok() {
+    // Without a handler the system's default remains: the program ends at once.
+    if let Ok(asked) = asked_to_stop() {
+        let notify = Arc::clone(&interrupt);
+        tokio::spawn(async move {
+            asked.await;
             notify.notify_one();
-            let _ = tokio::time::timeout(GRACE, asked_to_stop()).await;
+            if let Ok(again) = asked_to_stop() {
+                let _ = tokio::time::timeout(GRACE, again).await;
+            }
+            warn("interrupted");
             std::process::exit(INTERRUPTED.into());
-        }
-    });
+        });
+    }
     interrupt
 }
 
-/// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up.
+/// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up. One that
+/// comes before anybody waits is not lost.
 #[cfg(unix)]
-pub async fn asked_to_stop() -> std::io::Result<()> {
+pub fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted,
-        _ = terminate.recv() => Ok(()),
-        _ = hang_up.recv() => Ok(()),
-    }
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+    })
 }
 
 /// Waits for Ctrl-C.
 #[cfg(not(unix))]
-pub async fn asked_to_stop() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
+pub fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }

@@ -2,14 +2,22 @@
 #![cfg(feature = "ballista")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+#[path = "shared/ports.rs"]
+mod ports;
+
+use ports::free_ports;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anonymize");
 const COLUMNS: &str = "age, sex, zip, occupation";
 const OPTIONS: &str = "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 'a seed of the tests'";
+
+/// After that a step of a test will never come to its end. No test waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Processes that end with the test, also when it panics.
 struct Processes(Vec<Child>);
@@ -21,11 +29,6 @@ impl Drop for Processes {
             let _ = child.wait();
         }
     }
-}
-
-fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// The programs of the cluster are built into the same directory by a test run of the whole workspace.
@@ -44,11 +47,11 @@ fn cluster(directory: &Path) -> (Processes, String) {
     let [scheduler, ports @ ..] = free_ports::<3>();
     let mut processes = Processes(vec![start(
         "anonymize-scheduler",
-        &["--port".to_owned(), scheduler.to_string()],
+        &["--port", &scheduler.to_string(), "--executor-timeout", "3600"].map(str::to_owned),
     )]);
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", scheduler)).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "the scheduler does not listen");
+        assert!(begin.elapsed() < PATIENCE, "the scheduler does not listen");
         std::thread::sleep(Duration::from_millis(50));
     }
     for port in ports {

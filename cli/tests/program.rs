@@ -2,12 +2,20 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[cfg(unix)]
+#[path = "shared/shell.rs"]
+mod shell;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+/// After that a step of a test will never come to its end. No test waits for it to pass.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program in a directory of its own, deaf to the settings of whoever runs the tests.
 fn program(directory: &Path) -> Command {
@@ -60,8 +68,9 @@ fn pipe(sql: &str, arguments: &[&str]) -> Outcome {
 
 #[test]
 fn commands_print_their_results_and_nothing_else() {
-    let outcome =
-        run(&["-c", "SELECT 1 AS a; SELECT 'x' AS b", "-c", "SELECT 2 AS c", "--format", "csv"]);
+    let sql = ["-c", "SELECT 1 AS a; SELECT 'x' AS b", "-c", "SELECT 2 AS c"];
+    // A slow machine would be told of the progress.
+    let outcome = run(&[&sql[..], &["--format", "csv", "--no-progress"]].concat());
     assert_eq!(outcome.stdout, "a\n1\nb\nx\nc\n2\n");
     assert_eq!(outcome.stderr, "");
     assert_eq!(outcome.code, Some(0));
@@ -338,21 +347,27 @@ fn help_shows_examples_and_the_version_is_the_packages() {
 #[cfg(unix)]
 #[test]
 fn signals_stop_a_statement() {
-    for signal in ["-INT", "-TERM", "-HUP"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let directory = TempDir::new().unwrap();
-        let child = program(directory.path())
-            .args([
-                "-c",
-                "SELECT sum(value % 7) FROM generate_series(1, 1000000000000)",
-                "SELECT 2",
-            ])
+        let endless =
+            "COPY (SELECT value FROM generate_series(1, 1000000000000000)) TO 'endless.csv'";
+        let mut child = program(directory.path())
+            .args(["-c", endless, "SELECT 2"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_secs(2));
-        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(killed.success());
+        // It runs when it has begun to write.
+        let begun = Instant::now();
+        while files_in(directory.path()).is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "{signal}: it ended by itself");
+            if begun.elapsed() > PATIENCE {
+                child.kill().unwrap();
+                panic!("{signal}: it does not begin");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        shell::signal(child.id(), signal);
         let outcome = Outcome::from(child.wait_with_output().unwrap());
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(130), ""), "{signal}");
         assert!(outcome.stderr.contains("interrupted"), "{signal}: {}", outcome.stderr);
@@ -374,8 +389,8 @@ fn files_in(directory: &Path) -> Vec<String> {
 #[test]
 fn publish_writes_both_tables_of_one_release() {
     let directory = TempDir::new().unwrap();
-    let arguments =
-        ["publish", "-c", TWO_TABLES, "--quasi-identifiers", "qi.parquet", "--sensitive", "sa.csv"];
+    let files = ["--quasi-identifiers", "qi.parquet", "--sensitive", "sa.csv"];
+    let arguments = [&["--no-progress", "publish", "-c", TWO_TABLES], &files[..]].concat();
     let outcome = run_in(directory.path(), &arguments);
     assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{}", outcome.stdout);
     assert_eq!(outcome.stdout, "400 rows in qi.parquet\n400 rows in sa.csv\n");

@@ -53,6 +53,7 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
 use log::info;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -61,7 +62,7 @@ pub use crate::check::check;
 use crate::compute::Compute;
 pub use crate::error::{Error, Result};
 pub use crate::policy::Policy;
-use crate::refresh::{Refresher, Worker};
+use crate::refresh::Worker;
 use crate::release::Releases;
 use crate::server::Listener;
 use crate::service::Service;
@@ -91,7 +92,9 @@ pub async fn serve(
     server::check_exposure(policy, listen, options.allow_insecure)?;
     let tls = policy.server.tls.as_ref().map(tls::acceptor).transpose()?;
     let _state = prepare_state(&policy.server.state)?;
+    // From here on signals are heard: whoever reads the address may send one at once.
     let asked_to_stop = server::asked_to_stop()?;
+    let hang_ups = server::hang_ups()?;
 
     let (stop, stopping) = watch::channel(false);
     let releases = Arc::new(Releases::default());
@@ -116,7 +119,14 @@ pub async fn serve(
         grace: policy.server.grace,
     };
     let work = tokio::task::spawn_blocking(move || engine.block_on(worker.run(requests)));
-    let hang_ups = tokio::spawn(refresh_on_hang_up(refresher));
+    let hang_ups = tokio::spawn(async move {
+        let mut hang_ups = std::pin::pin!(hang_ups);
+        // The signal that makes other services read their files again.
+        while hang_ups.next().await.is_some() {
+            info!("asked to refresh all views");
+            refresher.refresh_all().await;
+        }
+    });
     let listening = tokio::spawn(listener.run(stopping));
     asked_to_stop.await;
     info!("asked to stop");
@@ -172,19 +182,4 @@ fn host(policy: &Policy) -> Result<SessionContext> {
         SessionConfig::new().with_collect_statistics(false),
         runtime,
     ))
-}
-
-/// The signal that makes other services read their files again computes all views anew.
-async fn refresh_on_hang_up(refresher: Refresher) {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
-        while hang_up.recv().await.is_some() {
-            info!("asked to refresh all views");
-            refresher.refresh_all().await;
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = refresher;
 }

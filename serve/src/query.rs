@@ -28,6 +28,7 @@ use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
 use futures::{Stream, StreamExt};
+use log::debug;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
@@ -206,6 +207,7 @@ async fn supervise(
     let stop = Stop::default();
     let begin = async {
         let allowance = session.allowance().await?;
+        debug!("user {:?}: a query runs", session.user());
         let engine = &session.service().engine;
         let (frame, leased) = prepare(query, (context, engine), (&allowance, &stop)).await?;
         let format = query.format.clone();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::Stream;
 use log::{info, warn};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
@@ -186,4 +187,20 @@ pub fn asked_to_stop() -> Result<impl Future<Output = ()>> {
             let _ = tokio::signal::ctrl_c().await;
         })
     }
+}
+
+/// The hang-ups from now on, each of which asks for all views to be computed anew.
+pub fn hang_ups() -> Result<impl Stream<Item = ()>> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed =
+            |error: std::io::Error| Error::setup(format!("signals cannot be received: {error}"));
+        let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
+        Ok(futures::stream::unfold(hang_up, |mut hang_up| async {
+            hang_up.recv().await.map(|()| ((), hang_up))
+        }))
+    }
+    #[cfg(not(unix))]
+    Ok(futures::stream::empty())
 }

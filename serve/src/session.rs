@@ -242,8 +242,9 @@ impl Session {
     /// keeps its turn between them, but not for as long as it likes.
     fn make_room(&self, now: Instant) {
         let mut begun = self.begun.lock();
-        let waited_for = self.service.wait_for_turns.load(Ordering::Relaxed) > 0;
-        if self.is_busy() || !waited_for || now < begun.untouched_since + RESTING {
+        let are_waiting = self.service.wait_for_turns.load(Ordering::Relaxed);
+        let rests = if self.is_busy() { None } else { Some(now - begun.untouched_since) };
+        if !is_to_make_room(rests, are_waiting) {
             return;
         }
         for query in begun.queries.drain(..).filter_map(|query| query.upgrade()) {
@@ -262,14 +263,20 @@ impl Session {
         let limit = asked_ms.map_or(LONGEST_REFRESH, Duration::from_millis);
         let watch = self.watch_for(limit.min(LONGEST_REFRESH));
         let outcome = tokio::select! {
+            // In this order: the worker hears of every refresh and logs how it ends, however short the time is.
             biased;
-            interrupted = watch => return Err(interrupted),
             outcome = self.service.refresher.refresh(view) => outcome,
+            interrupted = watch => return Err(interrupted),
         };
         outcome.map_err(|reason| {
             wire::error(state::INTERNAL, format!("not refreshed: {}", reason.told))
         })
     }
+}
+
+/// Whether the queries of a connection that has rested for so long, if it rests, are in the way of others.
+fn is_to_make_room(rests: Option<Duration>, are_waiting: usize) -> bool {
+    are_waiting > 0 && rests.is_some_and(|rests| rests >= RESTING)
 }
 
 fn shutting_down() -> PgWireError {
@@ -308,5 +315,19 @@ impl Future for Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.deadlines.lock().running.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_rests_as_long_as_nobody_waits_and_then_not_for_long() {
+        let hours = Duration::from_secs(7200);
+        assert!(!is_to_make_room(Some(hours), 0));
+        assert!(!is_to_make_room(None, 1), "it does not rest");
+        assert!(!is_to_make_room(Some(RESTING - Duration::from_millis(1)), 1));
+        assert!(is_to_make_room(Some(RESTING), 1));
     }
 }

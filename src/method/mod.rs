@@ -12,6 +12,8 @@ mod lanes;
 pub mod layered;
 pub mod partition;
 pub mod slicing;
+#[cfg(test)]
+mod stops;
 pub mod top_down;
 mod variant;
 

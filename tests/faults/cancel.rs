@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
+use crate::gate::Gate;
 use crate::input::{End, RELEASE, broken};
 use crate::{eventually, session};
 
-const LARGE: &str = "SELECT * FROM anonymize(
-  (SELECT age, zip, education, workclass, occupation FROM sample_census(rows => 300000, seed => 7)),
+const ROWS: usize = 50_000;
+const RELEASE_OF_CENSUS: &str = "SELECT * FROM anonymize(
+  (SELECT age, zip, education, workclass, occupation FROM sample_census(rows => 50000, seed => 7)),
   k => 3, l => 2, quasi_identifiers => ['age', 'zip', 'education', 'workclass'],
   sensitive => ['occupation'], seed => 1)";
 
@@ -51,52 +52,54 @@ fn metric(plan: &dyn ExecutionPlan, name: &str) -> usize {
     plan.metrics().and_then(|metrics| metrics.sum_by_name(name)).map_or(0, |sum| sum.as_usize())
 }
 
-/// The rows are in, the classes are not formed yet: a thread is inside the method.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The rows are in, the classes are not formed yet: a thread is about to enter the method.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stream_dropped_while_classes_are_formed_stops_the_work() {
     for method in ["rounded", "kaim", "k_member", "bottom_up"] {
-        drop_while_classes_are_formed(method).await;
-    }
-}
-
-async fn drop_while_classes_are_formed(method: &str) {
-    let pool = pool();
-    let context = session(Arc::clone(&pool));
-    let sql = LARGE.replace("seed => 1", &format!("seed => 1, method => '{method}'"));
-    let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
-    assert_eq!(plan.name(), "AnonymizeExec");
-    let mut stream = plan.execute(0, context.task_ctx()).unwrap();
-    tokio::select! {
-        item = stream.next() => panic!("published before the classes were formed: {item:?}"),
-        () = eventually("reading", || metric(plan.as_ref(), "input_rows") > 0) => {}
-    }
-    drop(stream);
-    eventually("the return of all memory", || pool.reserved() == 0).await;
-    assert_eq!(metric(plan.as_ref(), "input_rows"), 300_000);
-    assert_eq!(metric(plan.as_ref(), "classes"), 0, "the work of {method} went on to its end");
-}
-
-/// At whatever moment it is dropped: reading, encoding, partitioning or verifying.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_dropped_while_it_works_returns_its_memory() {
-    let mut dropped_at_work = 0;
-    for delay in [0, 100, 300, 600, 1000, 1500, 2500] {
-        let pool = pool();
-        let context = session(Arc::clone(&pool));
-        let mut stream = context.sql(LARGE).await.unwrap().execute_stream().await.unwrap();
-        let first = tokio::time::timeout(Duration::from_millis(delay), stream.next()).await;
-        dropped_at_work += usize::from(first.is_err());
+        let gate = Gate::new(pool(), "[method]", 1);
+        let context = session(Arc::clone(&gate) as _);
+        let sql =
+            RELEASE_OF_CENSUS.replace("seed => 1", &format!("seed => 1, method => '{method}'"));
+        let plan = context.sql(&sql).await.unwrap().create_physical_plan().await.unwrap();
+        assert_eq!(plan.name(), "AnonymizeExec");
+        let mut stream = plan.execute(0, context.task_ctx()).unwrap();
+        tokio::select! {
+            item = stream.next() => panic!("published before the classes were formed: {item:?}"),
+            () = eventually("the method", || gate.is_reached()) => {}
+        }
         drop(stream);
-        eventually("the return of all memory", || pool.reserved() == 0).await;
+        gate.open();
+        eventually("the return of all memory", || gate.reserved() == 0).await;
+        assert_eq!(metric(plan.as_ref(), "input_rows"), ROWS);
+        assert_eq!(metric(plan.as_ref(), "classes"), 0, "the work of {method} went on to its end");
     }
-    assert!(dropped_at_work > 0, "the release was finished before it could be dropped");
+}
+
+/// While it reads the first rows and later ones, orders codes, forms classes, and makes rows to leave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stream_dropped_while_it_works_returns_its_memory() {
+    for (name, nth) in
+        [("[input]", 1), ("[input]", 4), ("[codes]", 1), ("[method]", 1), ("[output]", 1)]
+    {
+        let gate = Gate::new(pool(), name, nth);
+        let context = session(Arc::clone(&gate) as _);
+        let mut stream =
+            context.sql(RELEASE_OF_CENSUS).await.unwrap().execute_stream().await.unwrap();
+        tokio::select! {
+            item = stream.next() => panic!("{name} {nth}: published before that: {item:?}"),
+            () = eventually(name, || gate.is_reached()) => {}
+        }
+        drop(stream);
+        gate.open();
+        eventually("the return of all memory", || gate.reserved() == 0).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_dropped_after_its_first_batch_returns_its_memory() {
     let pool = pool();
     let context = session(Arc::clone(&pool));
-    let mut stream = context.sql(LARGE).await.unwrap().execute_stream().await.unwrap();
+    let mut stream = context.sql(RELEASE_OF_CENSUS).await.unwrap().execute_stream().await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     assert!(pool.reserved() > 0);
     drop(stream);

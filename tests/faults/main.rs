@@ -4,6 +4,7 @@
 mod cancel;
 mod copy;
 mod extremes;
+mod gate;
 mod input;
 mod memory;
 mod parquet;
@@ -35,7 +36,7 @@ fn unlimited() -> SessionContext {
 
 /// Waits until something holds. The deadline is no measure of speed: it only ends a hopeless wait.
 async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(600);
     while !holds() {
         assert!(Instant::now() < deadline, "{what} did not happen");
         tokio::time::sleep(Duration::from_millis(5)).await;

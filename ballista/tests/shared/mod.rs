@@ -1,7 +1,9 @@
 //! A shared directory of Parquet files, and the same questions to a cluster and to one machine.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
@@ -94,4 +96,15 @@ pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
 pub async fn number(context: &SessionContext, sql: &str) -> i64 {
     let rows = rows(context, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows[0].parse().unwrap()
+}
+
+/// Free ports, all different, that the system gives to nobody by itself. Tests that run at the same time, in this
+/// process or in another, look for theirs elsewhere.
+pub fn ports<const N: usize>() -> [u16; N] {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let begin = std::process::id().wrapping_mul(128);
+    let next =
+        || 10_000 + (begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 20_000) as u16;
+    [(); N].map(|()| std::iter::repeat_with(next).take(20_000).find(is_free).unwrap())
 }

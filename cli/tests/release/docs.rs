@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::tempdir;
 
 use crate::s3::Server;
+use crate::shell::has_bash;
 
 /// A block of a page: what stands behind its fence, and its text.
 struct Block {
@@ -82,12 +83,12 @@ fn run_page(name: &str) -> usize {
 
 #[test]
 fn the_commands_about_release_jobs_run() {
-    assert!(run_page("release-job.md") >= 3);
+    assert!(!has_bash() || run_page("release-job.md") >= 3);
 }
 
 #[test]
 fn the_commands_about_reports_run() {
-    assert!(run_page("report.md") >= 2);
+    assert!(!has_bash() || run_page("report.md") >= 2);
 }
 
 #[test]

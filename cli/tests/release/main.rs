@@ -6,9 +6,15 @@ mod docs;
 mod jobs;
 mod page;
 mod s3;
+#[path = "../shared/shell.rs"]
+mod shell;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// After that a step of a test will never come to its end. No test waits for it to pass.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program in a directory, deaf to the settings of whoever runs the tests.
 pub fn program(directory: &Path, arguments: &[&str]) -> Command {
@@ -16,7 +22,7 @@ pub fn program(directory: &Path, arguments: &[&str]) -> Command {
     command.current_dir(directory).stdin(Stdio::null()).args(arguments);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("DATAFUSION_") || text.starts_with("AWS_") {
+        if text.starts_with("DATAFUSION_") || text.starts_with("AWS_") || text == "RUST_LOG" {
             command.env_remove(&name);
         }
     }

@@ -1,11 +1,13 @@
 //! `anonymize release` to an S3 server on this machine: moto's, if `.ci/run` could install it.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use tempfile::tempdir;
 
@@ -39,19 +41,20 @@ impl Server {
             );
             return None;
         };
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new(path);
-        command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let server = Self { child, port };
-        for _ in 0..600 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                assert!(server.ask("PUT", "/lake", "").starts_with("HTTP/1.1 200"));
-                return Some(server);
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("the S3 server did not start");
+        // Any free port: it says which one.
+        command.args(["-H", "127.0.0.1", "-p", "0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let port = log.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, address) = line.split_once("Running on http://127.0.0.1:")?;
+            address.trim_end_matches(|end: char| !end.is_ascii_digit()).parse().ok()
+        });
+        // It goes on saying things.
+        std::thread::spawn(move || log.for_each(drop));
+        let server = Self { child, port: port.unwrap() };
+        assert!(server.ask("PUT", "/lake", "").starts_with("HTTP/1.1 200"));
+        Some(server)
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> String {
@@ -74,9 +77,14 @@ impl Server {
     }
 
     /// What a program must know to talk to it.
-    pub fn environment(&self) -> [(&'static str, String); 4] {
+    pub fn environment(&self) -> [(&'static str, String); 5] {
+        Self::environment_at(self.port)
+    }
+
+    fn environment_at(port: u16) -> [(&'static str, String); 5] {
         [
-            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
+            ("NO_PROXY", "127.0.0.1".to_owned()),
             ("AWS_ACCESS_KEY_ID", "test".to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
             ("AWS_REGION", "us-east-1".to_owned()),
@@ -178,23 +186,72 @@ path = "out"
     assert!(outcome.stdout.contains("2000 rows read, 2000 published"), "{}", outcome.stdout);
 }
 
+/// Passes on what a program says to a server and back. When the program says something, somebody does
+/// something else first.
+fn eavesdrop(server: u16, said: &'static str, mut first: impl FnMut() + Send + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = channel::<Sender<()>>();
+    std::thread::spawn(move || {
+        for heard in told {
+            first();
+            let _ = heard.send(());
+        }
+    });
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (from, to) = (stream.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            let (mut back, mut answers) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut back));
+            let tell = tell.clone();
+            std::thread::spawn(move || pass_on(from, to, said, &tell));
+        }
+    });
+    port
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream, said: &str, tell: &Sender<Sender<()>>) {
+    let (mut part, mut last) = ([0_u8; 4096], Vec::<u8>::new());
+    while let Ok(read @ 1..) = from.read(&mut part) {
+        // What begins in one part may end in the next; the server does nothing before it has both.
+        last.extend(&part[..read]);
+        if last.windows(said.len()).any(|window| window == said.as_bytes()) {
+            let (heard, go_on) = channel();
+            tell.send(heard).unwrap();
+            go_on.recv().unwrap();
+            last.clear();
+        }
+        last.drain(..last.len().saturating_sub(said.len() - 1));
+        if to.write_all(&part[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Write);
+}
+
 #[test]
 fn a_pointer_that_somebody_else_replaced_meanwhile_stays() {
     let Some(server) = Server::start() else { return };
+    let server = Arc::new(server);
     let directory = tempdir().unwrap();
     let first = server.release(directory.path(), "");
     assert_eq!(first.code, Some(0), "{}", first.stderr);
-    fs::write(directory.path().join("job.toml"), job(100_000, "s3://lake/census", "")).unwrap();
-    let mut command = program(directory.path(), &["release", "job.toml"]);
-    command.env("CENSUS_SEED", "a secret of the tests").envs(server.environment());
-    let slow = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The run has read the pointer when it begins to stage.
-    while !server.keys().iter().any(|key| key.contains(".staging/")) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
     let other = format!("{}\n\n", server.pointer());
-    server.ask("PUT", "/lake/census/manifest.json", &other);
-    let outcome: Outcome = slow.wait_with_output().unwrap().into();
+    // Just before the run replaces the pointer that it has read when it began.
+    let replaced = Arc::new(AtomicUsize::new(0));
+    let replace = {
+        let (server, other, replaced) = (Arc::clone(&server), other.clone(), Arc::clone(&replaced));
+        move || {
+            if replaced.fetch_add(1, Ordering::SeqCst) == 0 {
+                server.ask("PUT", "/lake/census/manifest.json", &other);
+            }
+        }
+    };
+    let port = eavesdrop(server.port, "PUT /lake/census/manifest.json ", replace);
+    let mut command = program(directory.path(), &["release", "job.toml"]);
+    command.env("CENSUS_SEED", "a secret of the tests").envs(Server::environment_at(port));
+    let outcome = run(command);
+    assert!(replaced.load(Ordering::SeqCst) > 0, "the run did not replace the pointer");
     assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
     assert!(outcome.stderr.contains("another run has published"), "{}", outcome.stderr);
     let answer = server.ask("GET", "/lake/census/manifest.json", "");

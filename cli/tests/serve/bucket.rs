@@ -1,12 +1,11 @@
 //! Sources in an object store: moto's S3 server, if `.ci/run` could install it.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
-use crate::server::{Outcome, PATIENCE, Server, Setting, has_psql, program};
+use crate::server::{Outcome, Server, Setting, has_psql, program};
 
 /// An object store that ends with the test, with a bucket `lake`.
 struct Store {
@@ -30,19 +29,19 @@ impl Store {
             println!("skipped: no S3 server");
             return None;
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = Command::new(moto)
-            .args(["-H", "127.0.0.1", "-p", &port.to_string()])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let store = Self { child, address: format!("127.0.0.1:{port}") };
-        let begun = Instant::now();
-        while !store.make_bucket().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
-            assert!(begun.elapsed() < PATIENCE, "the S3 server does not answer");
-            std::thread::sleep(std::time::Duration::from_millis(100));
-        }
+        let mut command = Command::new(moto);
+        // Any free port: it says which one.
+        command.args(["-H", "127.0.0.1", "-p", "0"]).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = log.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, address) = line.split_once("Running on http://")?;
+            Some(address.trim_end_matches(|end: char| !end.is_ascii_digit()).to_owned())
+        });
+        // It goes on saying things.
+        std::thread::spawn(move || log.for_each(drop));
+        let store = Self { child, address: address.unwrap() };
+        assert!(store.make_bucket().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")));
         Some(store)
     }
 
@@ -60,6 +59,7 @@ impl Store {
         command
             .env("AWS_ENDPOINT_URL", format!("http://{}", self.address))
             .env("AWS_ALLOW_HTTP", "true")
+            .env("NO_PROXY", "127.0.0.1")
             .env("AWS_ACCESS_KEY_ID", "test")
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .env("AWS_REGION", "us-east-1")

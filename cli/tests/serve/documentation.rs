@@ -1,13 +1,14 @@
 //! The page about the service and its example: they run as they are written.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::server::{Outcome, Server, Setting, has_psql, program};
+use crate::ports::free_ports;
+use crate::server::{Outcome, PATIENCE, Server, Setting, has_psql, program};
+use crate::shell::{has_bash, signal};
 
 /// The port that the page names.
 const PORT: &str = "5433";
@@ -22,14 +23,28 @@ fn blocks(page: &str, kind: &str) -> Vec<String> {
     wanted.map(|(_, text)| text.to_owned()).collect()
 }
 
+/// The page waits for the service as long as it takes; the test does not.
+fn output_in_time(child: Child) -> Outcome {
+    let id = child.id();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    match told.recv_timeout(PATIENCE) {
+        Ok(output) => output.unwrap().into(),
+        Err(_) => {
+            signal(id, "TERM");
+            panic!("the commands of the page do not come to their end");
+        }
+    }
+}
+
 #[test]
 fn the_commands_of_the_page_run() {
-    if !has_psql() {
+    if !has_psql() || !has_bash() {
         return;
     }
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/query-service.md");
     let page = fs::read_to_string(page).unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let [free] = free_ports().map(|port: u16| port.to_string());
     let directory = TempDir::new().unwrap();
     let policies = blocks(&page, "toml file=policy.toml");
     assert_eq!(policies.len(), 1);
@@ -44,14 +59,17 @@ fn the_commands_of_the_page_run() {
     let path = std::env::var_os("PATH").unwrap();
     let path =
         std::env::join_paths([program].into_iter().chain(std::env::split_paths(&path))).unwrap();
-    let outcome: Outcome = Command::new("bash")
+    let child = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &script.replace(PORT, &free)])
         .current_dir(directory.path())
         .env("PATH", path)
         .env("PAGER", "")
-        .output()
-        .unwrap()
-        .into();
+        .env("LC_ALL", "C")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let outcome = output_in_time(child);
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.contains("REFRESH MATERIALIZED VIEW\n"), "{}", outcome.stdout);
     for refused in blocks(&page, "text") {

@@ -3,29 +3,24 @@
 use std::fs;
 use std::process::{Child, Stdio};
 
+use crate::client::{PAIRS, Raw};
 use crate::server::{Outcome, Server, has_psql};
+use crate::shell::signal;
 
-/// Takes hours: 400³ pairs, none of which fits.
+/// Takes hours: 400⁴ pairs, none of which fits.
 const LONG: &str =
     "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c, patients_k10 d
     WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week + d.hours_per_week < 0";
 
+/// Returns when the query runs.
 fn start_long_query(server: &Server) -> Child {
+    let running = |log: &str| log.matches("user \"local\": a query runs").count();
+    let before = running(&server.log());
     let mut psql = server.psql_command("local", "");
-    let client = psql.args(["-c", "SELECT 'begun'", "-c", LONG]);
-    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The first answer tells that the connection stands; the second statement follows at once.
-    let mut begun = [0; 6];
-    std::io::Read::read_exact(client.stdout.as_mut().unwrap(), &mut begun).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let client = psql.args(["-c", LONG]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let client = client.spawn().unwrap();
+    server.wait_for_log(|log| running(log) > before);
     client
-}
-
-fn interrupt(client: &Child) {
-    let id = client.id().to_string();
-    assert!(
-        std::process::Command::new("kill").args(["-s", "INT", &id]).status().unwrap().success()
-    );
 }
 
 fn end(client: Child) -> Outcome {
@@ -144,7 +139,7 @@ fn a_query_is_cancelled_and_its_connection_goes_on() {
     }
     let server = Server::with("max_queries = 1");
     let client = start_long_query(&server);
-    interrupt(&client);
+    signal(client.id(), "INT");
     let outcome = end(client);
     assert!(
         outcome.stderr.contains("57014: canceling statement due to user request"),
@@ -152,6 +147,8 @@ fn a_query_is_cancelled_and_its_connection_goes_on() {
     );
     // Its turn is free again.
     assert_eq!(server.answer("SELECT 1"), "1");
+    // Several statements of one message have their turns together.
+    assert_eq!(server.answer("SELECT 1; SELECT 2; SELECT 3").lines().last(), Some("3"));
 }
 
 #[test]
@@ -180,8 +177,6 @@ fn a_query_ends_with_its_time() {
     assert!(less.stderr.contains("statement timeout"), "{less:?}");
     let more = server.psql(&["-c", "SET statement_timeout = '1h'", "-c", LONG]);
     assert!(more.stderr.contains("statement timeout"), "{more:?}");
-    // Several statements of one message have their turns together.
-    assert_eq!(server.answer("SELECT 1; SELECT 2; SELECT 3").lines().last(), Some("3"));
 }
 
 #[test]
@@ -236,27 +231,19 @@ fn the_service_stops_when_it_is_told_and_leaves_nothing_behind() {
 
 #[test]
 fn a_query_that_runs_may_end_before_the_service_does() {
-    if !has_psql() {
-        return;
-    }
-    let server = Server::with("grace_seconds = 60");
-    let mut psql = server.psql_command("local", "");
-    let slow = "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c
-        WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week < 0";
-    let client = psql
-        .args(["-c", "SELECT 'begun'", "-c", slow])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut client = client.spawn().unwrap();
-    let mut begun = [0; 6];
-    std::io::Read::read_exact(client.stdout.as_mut().unwrap(), &mut begun).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let server = Server::with("grace_seconds = 3600");
+    let mut client = Raw::logged_in(&server);
+    // It cannot end before it is read.
+    client.query(PAIRS);
+    assert_eq!(client.until("D").0, "TD");
     server.signal("INT");
-    let outcome = end(client);
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(outcome.stdout, "0\n");
+    server.wait_for_log(|log| log.contains("stopping: running queries have 3600 seconds"));
+    let kinds = client.kinds();
+    assert_eq!(kinds.matches('D').count(), 400 * 400 - 1);
+    assert!(kinds.ends_with("CZ") && !kinds.contains('E'));
     let (code, log, _) = server.end();
     assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("cut off"), "{log}");
 }
 
 #[test]

@@ -6,11 +6,16 @@
 mod access;
 mod answers;
 mod bucket;
+mod client;
 mod dialect;
 mod documentation;
 mod limits;
+#[path = "../shared/ports.rs"]
+mod ports;
 mod protocol;
 mod python;
 mod refreshes;
 mod server;
 mod setup;
+#[path = "../shared/shell.rs"]
+mod shell;

@@ -1,70 +1,7 @@
 //! Clients that do not keep to the rules. They speak the protocol by hand, so no psql is needed.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
+use crate::client::{self, PAIRS, Raw, code};
 use crate::server::Server;
-
-/// A connection byte by byte.
-struct Raw {
-    stream: TcpStream,
-}
-
-impl Raw {
-    fn connect(server: &Server) -> Self {
-        let stream = TcpStream::connect(server.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        Self { stream }
-    }
-
-    /// Says who it is, as every connection begins.
-    fn hello(server: &Server, user: &str) -> Self {
-        let mut raw = Self::connect(server);
-        let mut body = 196_608_u32.to_be_bytes().to_vec();
-        for text in ["user", user, "database", "releases"] {
-            body.extend(text.as_bytes());
-            body.push(0);
-        }
-        body.push(0);
-        raw.write(&[&(body.len() as u32 + 4).to_be_bytes(), &body[..]].concat());
-        raw
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        // The service may have hung up already.
-        let _ = self.stream.write_all(bytes);
-    }
-
-    fn message(&mut self, kind: u8, body: &[u8]) {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        self.write(&[&[kind], &length[..], body].concat());
-    }
-
-    fn query(&mut self, sql: &str) {
-        self.message(b'Q', &[sql.as_bytes(), &[0]].concat());
-    }
-
-    /// Kinds and bodies of all messages until the service hangs up or is ready for the next query.
-    fn answers(&mut self) -> Vec<(u8, Vec<u8>)> {
-        let mut answers = Vec::new();
-        let mut head = [0; 5];
-        while self.stream.read_exact(&mut head).is_ok() {
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-            let mut body = vec![0; length as usize - 4];
-            self.stream.read_exact(&mut body).unwrap();
-            answers.push((head[0], body));
-            if head[0] == b'Z' {
-                break;
-            }
-        }
-        answers
-    }
-
-    fn kinds(&mut self) -> String {
-        self.answers().iter().map(|(kind, _)| char::from(*kind)).collect()
-    }
-}
 
 /// Rows of an answer, or the success of a login.
 fn shows_something(kinds: &str) -> bool {
@@ -75,10 +12,9 @@ fn shows_something(kinds: &str) -> bool {
 fn whoever_skips_the_login_gets_nothing() {
     let server = Server::new();
     // Asks at once, without waiting for the service to ask for a password.
-    let mut raw = Raw::hello(&server, "analyst");
-    raw.query("SELECT * FROM patients_k10");
-    raw.query("SELECT * FROM patients_k10");
-    raw.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut raw = Raw::connect(&server);
+    let ask = client::query("SELECT * FROM patients_k10");
+    raw.last_word(&[client::hello("analyst"), ask.clone(), ask].concat());
     let kinds = std::iter::from_fn(|| Some(raw.kinds()).filter(|kinds| !kinds.is_empty()));
     let kinds: String = kinds.collect();
     assert!(kinds.contains('E') && !shows_something(&kinds), "{kinds}");
@@ -88,15 +24,17 @@ fn whoever_skips_the_login_gets_nothing() {
 fn whoever_goes_on_after_a_failed_login_gets_nothing() {
     let server = Server::new();
     for nonsense in [&b"plain password\0"[..], b"SCRAM-SHA-256\0\0\0\0\x08n,,n=,r=", b"\0", b""] {
-        let mut raw = Raw::hello(&server, "analyst");
-        raw.message(b'p', nonsense);
-        raw.query("SELECT * FROM patients_k10");
-        let prepare = b"\0SELECT * FROM patients_k10\0\0\0";
-        raw.message(b'P', prepare);
-        raw.message(b'B', b"\0\0\0\0\0\0\0\0");
-        raw.message(b'E', b"\0\0\0\0\0");
-        raw.message(b'S', b"");
-        raw.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut raw = Raw::connect(&server);
+        let said = [
+            client::hello("analyst"),
+            client::message(b'p', nonsense),
+            client::query("SELECT * FROM patients_k10"),
+            client::message(b'P', b"\0SELECT * FROM patients_k10\0\0\0"),
+            client::message(b'B', b"\0\0\0\0\0\0\0\0"),
+            client::message(b'E', b"\0\0\0\0\0"),
+            client::message(b'S', b""),
+        ];
+        raw.last_word(&said.concat());
         let kinds = std::iter::from_fn(|| Some(raw.kinds()).filter(|kinds| !kinds.is_empty()));
         let kinds: String = kinds.collect();
         assert!(kinds.contains('E') && !shows_something(&kinds), "{nonsense:?}: {kinds}");
@@ -104,25 +42,34 @@ fn whoever_goes_on_after_a_failed_login_gets_nothing() {
 }
 
 #[test]
-fn a_stranger_cannot_cancel() {
+fn only_who_knows_the_secret_can_cancel() {
     let server = Server::new();
     let mut raw = Raw::hello(&server, "local");
     let login = raw.answers();
     let (_, key) = login.iter().find(|(kind, _)| *kind == b'K').unwrap();
     let (number, secret) = key.split_at(4);
     let wrong: Vec<u8> = secret.iter().map(|byte| byte ^ 1).collect();
-    raw.query(
-        "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c
-        WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week < 0",
-    );
-    for _ in 0..5 {
+    let cancel = |secret: &[u8]| {
+        let body = [&80_877_102_u32.to_be_bytes()[..], number, secret].concat();
         let mut stranger = Raw::connect(&server);
-        let body = [&80_877_102_u32.to_be_bytes()[..], number, &wrong].concat();
         stranger.write(&[&(body.len() as u32 + 4).to_be_bytes(), &body[..]].concat());
-        std::thread::sleep(Duration::from_millis(20));
+        // The service hangs up when it has heard the request.
+        assert_eq!(stranger.drain(), b"");
+    };
+    raw.query(PAIRS);
+    assert_eq!(raw.until("D").0, "TD");
+    for _ in 0..5 {
+        cancel(&wrong);
     }
     let kinds = raw.kinds();
-    assert!(kinds.contains('D') && !kinds.contains('E'), "{kinds}");
+    assert_eq!(kinds.matches('D').count(), 400 * 400 - 1);
+    assert!(kinds.ends_with("CZ") && !kinds.contains('E'));
+    // The right one ends the same query.
+    raw.query(PAIRS);
+    assert_eq!(raw.until("D").0, "TD");
+    cancel(secret);
+    let (kinds, body) = raw.until("EC");
+    assert_eq!((kinds.ends_with('E'), code(&body).as_str()), (true, "57014"));
 }
 
 #[test]
@@ -132,57 +79,18 @@ fn noise_does_not_disturb_others() {
         [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0; 8], b"\x16\x03\x01\x00\x05hello"]
     {
         let mut raw = Raw::connect(&server);
-        raw.write(noise);
-        let _ = raw.stream.shutdown(std::net::Shutdown::Write);
-        let mut rest = Vec::new();
-        let _ = raw.stream.read_to_end(&mut rest);
+        raw.last_word(noise);
+        raw.drain();
     }
-    let mut raw = Raw::hello(&server, "local");
-    assert!(raw.kinds().ends_with('Z'));
+    let mut raw = Raw::logged_in(&server);
     raw.query("SELECT 1");
     assert_eq!(raw.kinds(), "TDCZ");
-}
-
-/// The SQLSTATE of an error.
-fn code(body: &[u8]) -> String {
-    let fields = body.split(|byte| *byte == 0);
-    let code = fields.filter_map(|field| field.strip_prefix(b"C")).next().unwrap_or_default();
-    String::from_utf8_lossy(code).into_owned()
-}
-
-impl Raw {
-    fn parse(&mut self, sql: &str) {
-        self.message(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"].concat());
-    }
-
-    /// Asks for rows of the unnamed portal, without the end of a transaction.
-    fn execute(&mut self, rows: i32) {
-        self.message(b'E', &[b"\0", &rows.to_be_bytes()[..]].concat());
-        self.message(b'H', b"");
-    }
-
-    /// Kinds of the messages up to one of these.
-    fn until(&mut self, last: &str) -> (String, Vec<u8>) {
-        let mut kinds = String::new();
-        loop {
-            let mut head = [0; 5];
-            self.stream.read_exact(&mut head).unwrap();
-            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
-            let mut body = vec![0; length as usize - 4];
-            self.stream.read_exact(&mut body).unwrap();
-            kinds.push(char::from(head[0]));
-            if last.contains(char::from(head[0])) {
-                return (kinds, body);
-            }
-        }
-    }
 }
 
 #[test]
 fn numbers_that_do_not_fit_are_an_error_of_the_message() {
     let server = Server::new();
-    let mut raw = Raw::hello(&server, "local");
-    assert!(raw.kinds().ends_with('Z'));
+    let mut raw = Raw::logged_in(&server);
     let right = "SELECT age, zip FROM patients_k10 WHERE zip = $1";
     for (kind, body) in [
         // Parse: more types than there are.
@@ -219,7 +127,7 @@ fn numbers_that_do_not_fit_are_an_error_of_the_message() {
     // All that is no number of rows means all of them.
     for rows in [-1, i32::MIN, 0, i32::MAX] {
         raw.parse("SELECT age FROM patients_k10");
-        raw.message(b'B', b"\0\0\0\0\0\0\0\0");
+        raw.bind();
         raw.execute(rows);
         raw.message(b'S', b"");
         let kinds = raw.kinds();
@@ -230,7 +138,7 @@ fn numbers_that_do_not_fit_are_an_error_of_the_message() {
     for sql in ["SELECT $0", "SELECT $99999", "SELECT $2147483648", "SELECT $18446744073709551616"]
     {
         raw.parse(sql);
-        raw.message(b'B', b"\0\0\0\0\0\0\0\0");
+        raw.bind();
         raw.execute(0);
         raw.message(b'S', b"");
         let kinds = raw.kinds();
@@ -238,8 +146,7 @@ fn numbers_that_do_not_fit_are_an_error_of_the_message() {
     }
     // Lengths that cannot be told apart from noise end the connection, with a word.
     for length in [[0xff_u8; 4], [0; 4], [0x7f, 0xff, 0xff, 0xff]] {
-        let mut raw = Raw::hello(&server, "local");
-        assert!(raw.kinds().ends_with('Z'));
+        let mut raw = Raw::logged_in(&server);
         raw.write(&[b"Q", &length[..]].concat());
         let answers = raw.answers();
         assert_eq!(answers.first().map(|(_, body)| code(body)).as_deref(), Some("08P01"));
@@ -255,10 +162,8 @@ fn those_who_say_nothing_shut_nobody_out() {
     let server = Server::with("max_connections = 2");
     let silent: Vec<Raw> = (0..20).map(|_| Raw::connect(&server)).collect();
     let hesitant: Vec<Raw> = (0..20).map(|_| Raw::hello(&server, "analyst")).collect();
-    let mut first = Raw::hello(&server, "local");
-    assert!(first.kinds().ends_with('Z'));
-    let mut second = Raw::hello(&server, "local");
-    assert!(second.kinds().ends_with('Z'));
+    let mut first = Raw::logged_in(&server);
+    let mut second = Raw::logged_in(&server);
     // Those who have logged in are counted.
     let mut third = Raw::hello(&server, "local");
     let answers = third.answers();
@@ -273,27 +178,18 @@ fn those_who_say_nothing_shut_nobody_out() {
 
 #[test]
 fn a_query_that_rests_between_portions_gives_its_turn_to_others() {
-    let server = Server::with("max_queries = 1\nquery_timeout_seconds = 300");
-    let mut resting = Raw::hello(&server, "local");
-    assert!(resting.kinds().ends_with('Z'));
+    let server = Server::with("max_queries = 1");
+    let mut resting = Raw::logged_in(&server);
     resting.parse("SELECT a.age FROM patients_k10 a, patients_k10 b");
-    resting.message(b'B', b"\0\0\0\0\0\0\0\0");
+    resting.bind();
     resting.execute(3);
     assert_eq!(resting.until("sE").0, "12DDDs");
-    // Alone, it may rest and go on.
-    std::thread::sleep(Duration::from_secs(7));
     resting.execute(2);
     assert_eq!(resting.until("sE").0, "DDs");
-    let mut waiting = Raw::hello(&server, "local");
-    assert!(waiting.kinds().ends_with('Z'));
-    waiting.query("SET statement_timeout = '60s'");
-    assert_eq!(waiting.kinds(), "CZ");
+    // Its turn comes though the other query has most of an hour left, and nobody reads it on.
+    let mut waiting = Raw::logged_in(&server);
     waiting.query("SELECT 1");
-    assert_eq!(
-        waiting.kinds(),
-        "TDCZ",
-        "its turn comes long before the other query's time is over"
-    );
+    assert_eq!(waiting.kinds(), "TDCZ");
     resting.execute(2);
     let (kinds, body) = resting.until("sE");
     assert_eq!((kinds.as_str(), code(&body).as_str()), ("E", "57014"));

@@ -7,34 +7,16 @@ use crate::server::{Outcome, Server};
 
 /// A Python that has these packages, in an environment of the tests' own; says so if there is none.
 fn python(packages: &[&str]) -> Option<PathBuf> {
-    static MAKING: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _one_at_a_time = MAKING.lock();
-    let environment = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python");
-    let python = environment.join("bin/python");
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/bin/python");
     let imports: Vec<String> = packages.iter().map(|package| format!("import {package}")).collect();
-    let knows = || {
-        let check = Command::new(&python).args(["-c", &imports.join("; ")]).output();
-        check.is_ok_and(|check| check.status.success())
-    };
-    if !knows() {
-        let made = Command::new("python3").args(["-m", "venv"]).arg(&environment).output();
-        let installed = made.and_then(|_| {
-            Command::new(&python)
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "psycopg[binary]",
-                    "pyarrow",
-                    "datafusion",
-                ])
-                .output()
-        });
-        if !installed.is_ok_and(|installed| installed.status.success()) || !knows() {
-            println!("skipped: no Python with {}", packages.join(", "));
-            return None;
-        }
+    let check = Command::new(&python).args(["-c", &imports.join("; ")]).output();
+    if !check.is_ok_and(|check| check.status.success()) {
+        println!(
+            "SKIPPED: no Python with {}; python3 -m venv target/python && target/python/bin/pip install \
+             'psycopg[binary]' pyarrow datafusion",
+            packages.join(", ")
+        );
+        return None;
     }
     Some(python)
 }

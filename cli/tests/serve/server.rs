@@ -1,18 +1,24 @@
 //! A service of a test's own: its data, its policy, its process.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Long enough for any step of a test on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+use crate::shell;
+
+/// After that a step of a test will never come to its end. No test waits for it to pass.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Longer than any test takes: a query that ends before its time does not end because of it.
+const LONG_ENOUGH: &str = "query_timeout_seconds = 3600";
 
 /// A word in the raw data that no release may show.
 pub const RAW_NAME: &str = "Zebediah";
@@ -21,7 +27,17 @@ pub const RAW_NAME: &str = "Zebediah";
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anonymize"));
     command.stdin(Stdio::null()).env_remove("RUST_LOG");
+    forget(&mut command, &["DATAFUSION_", "AWS_"]);
     command
+}
+
+/// Without the variables that start so.
+fn forget(command: &mut Command, prefixes: &[&str]) {
+    for (name, _) in std::env::vars_os() {
+        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// What a program printed, and how it ended.
@@ -61,7 +77,20 @@ impl Setting {
 
     /// Puts that many patients in place, in one step.
     pub fn write_patients(&self, rows: usize) {
+        // Made once for all tests.
+        static MADE: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
         let new = self.path("new.parquet");
+        let made = MADE.lock().unwrap().get(&rows).cloned();
+        let made = made.unwrap_or_else(|| {
+            self.make_patients(rows, &new);
+            fs::read(&new).unwrap()
+        });
+        fs::write(&new, &made).unwrap();
+        fs::rename(new, self.path("patients.parquet")).unwrap();
+        MADE.lock().unwrap().insert(rows, made);
+    }
+
+    fn make_patients(&self, rows: usize, new: &Path) {
         let sql = format!(
             "COPY (SELECT '{RAW_NAME} ' || person_id AS name, age, zip, birth_date, hours_per_week,
                 CASE WHEN person_id % 5 = 0 THEN NULL ELSE salary_class END AS salary_class, occupation
@@ -70,12 +99,17 @@ impl Setting {
         );
         let outcome: Outcome = program().args(["-q", "-c", &sql]).output().unwrap().into();
         assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-        fs::rename(new, self.path("patients.parquet")).unwrap();
     }
 
     /// A policy with two views and three users, and these lines in `[server]`.
     pub fn write_policy(&self, server: &str) {
-        let password = hash("open sesame");
+        static HASHED: OnceLock<String> = OnceLock::new();
+        let password = HASHED.get_or_init(|| hash("open sesame"));
+        let server = match server {
+            "" => LONG_ENOUGH.to_owned(),
+            server if server.contains("query_timeout_seconds") => server.to_owned(),
+            server => format!("{LONG_ENOUGH}\n{server}"),
+        };
         let policy = format!(
             r#"
 [server]
@@ -123,6 +157,8 @@ views = ["patients_k10", "ages"]
         command
             .args(["serve", "--policy"])
             .arg(self.path("policy.toml"))
+            // It tells when a query runs.
+            .env("RUST_LOG", "error,anonymize_serve=debug")
             .env("RELEASE_SEED", "a secret of the tests")
             .env("STEWARD_PASSWORD", "keys");
         command
@@ -213,16 +249,22 @@ impl Server {
     /// Waits until the log tells.
     pub fn wait_for_log(&self, told: impl Fn(&str) -> bool) {
         let begun = Instant::now();
+        // Asked before the log is read: what is not in it then will never be.
+        let mut is_over = false;
         while !told(&self.log()) {
-            assert!(begun.elapsed() < PATIENCE, "the log does not tell: {}", self.log());
+            assert!(
+                !is_over && begun.elapsed() < PATIENCE,
+                "the log does not tell: {}",
+                self.log()
+            );
+            is_over = self.reader.as_ref().is_none_or(JoinHandle::is_finished);
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
     /// Sends the process a signal.
     pub fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+        shell::signal(self.child.id(), name);
     }
 
     /// Waits for its end; returns the exit code and all that it logged.
@@ -248,11 +290,12 @@ impl Server {
     /// psql, ready to be started.
     pub fn psql_command(&self, user: &str, password: &str) -> Command {
         let mut command = Command::new("psql");
+        forget(&mut command, &["PG"]);
         command
             .args(["-X", "-A", "-t", "-v", "VERBOSITY=verbose", "-U", user, "-d", "releases"])
             .args(["-h", &self.address.ip().to_string(), "-p", &self.address.port().to_string()])
             .env("PGPASSWORD", password)
-            .env("PGCONNECT_TIMEOUT", "30")
+            .env("LC_ALL", "C")
             .stdin(Stdio::null());
         command
     }

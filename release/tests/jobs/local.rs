@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anonymize_release::report::{Source, report};
-use anonymize_release::{Error, Manifest, RunOptions, current, register_release, run, run_until};
+use anonymize_release::{Error, Manifest, Phase, RunOptions, current, register_release, run};
 use datafusion::prelude::SessionContext;
 use tempfile::tempdir;
 
-use crate::{CENSUS, Draft, tree};
+use crate::{CENSUS, Draft, ENDLESS, run_to, tree};
 
 fn manifest(output: &Path) -> Manifest {
     let bytes = std::fs::read(output.join("manifest.json")).unwrap();
@@ -112,22 +112,17 @@ async fn what_a_killed_run_left_is_removed_by_the_next() {
 async fn what_is_not_verified_yet_is_nobody_elses() {
     use std::os::unix::fs::PermissionsExt;
     let directory = tempdir().unwrap();
-    let large = Draft {
-        query: "SELECT age, sex, education, zip, occupation, person_id FROM sample_census(rows => 300000)",
-        ..Draft::new("out")
-    };
-    let job = large.job(directory.path()).unwrap();
+    let job = Draft::new("out").job(directory.path()).unwrap();
     let staging = directory.path().join("out/.staging");
-    let mut modes = Vec::new();
-    let stop = async {
-        // Something is in there.
-        while std::fs::read_dir(&staging).map_or(0, Iterator::count) == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        modes.push(std::fs::metadata(&staging).unwrap().permissions().mode() & 0o777);
+    let (tell, told) = std::sync::mpsc::channel();
+    let look = move || {
+        let mode = std::fs::metadata(&staging).unwrap().permissions().mode() & 0o777;
+        tell.send((mode, tree(&staging).len())).unwrap();
     };
-    let _ = run_until(&job, &SessionContext::new(), RunOptions::default(), stop).await;
-    assert_eq!(modes, [0o700]);
+    let _ = run_to(Phase::Verify, (&job, &SessionContext::new()), look).await;
+    let (mode, files) = told.recv().unwrap();
+    assert_eq!(mode, 0o700);
+    assert!(files > 0, "nothing is there that others could read");
 }
 
 #[cfg(unix)]
@@ -198,21 +193,21 @@ async fn a_stopped_run_leaves_nothing_behind() {
     let directory = tempdir().unwrap();
     Draft::new("out").run(directory.path()).await.unwrap();
     let before = tree(directory.path());
-    let large = Draft {
-        query: "SELECT age, sex, education, zip, occupation, person_id FROM sample_census(rows => 300000)",
-        ..Draft::new("out")
-    };
-    let job = large.job(directory.path()).unwrap();
-    let begun = directory.path().join("out/.staging");
-    let stop = async {
-        while !begun.exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-    };
-    let stopped = run_until(&job, &SessionContext::new(), RunOptions::default(), stop).await;
-    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
-    assert_eq!(tree(directory.path()), before);
-    assert!(!begun.exists());
+    let staging = directory.path().join("out/.staging");
+    // While rows are read, and when files are staged.
+    for (query, phase, are_staged) in
+        [(ENDLESS, Phase::Anonymize, false), (CENSUS, Phase::Verify, true)]
+    {
+        let job = Draft { query, ..Draft::new("out") }.job(directory.path()).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let files = staging.clone();
+        let look = move || tell.send(!tree(&files).is_empty()).unwrap();
+        let stopped = run_to(phase, (&job, &SessionContext::new()), look).await;
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
+        assert_eq!(told.recv().unwrap(), are_staged, "{phase}");
+        assert_eq!(tree(directory.path()), before, "{phase}");
+        assert!(!staging.exists(), "{phase}");
+    }
 }
 
 #[tokio::test]

@@ -9,9 +9,12 @@ mod remote;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anonymize_release::{Error, Job, Outcome, RunOptions, run};
+use anonymize_release::{Error, Job, Observer, Outcome, Phase, RunOptions, run, run_until};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use tokio::sync::Notify;
 
 /// A job over a small census, with what a test adds to its sections.
 #[derive(Clone)]
@@ -53,6 +56,40 @@ impl Draft {
     pub async fn run(&self, directory: &Path) -> Result<Outcome, Error> {
         run(&self.job(directory)?, &SessionContext::new(), RunOptions::default()).await
     }
+}
+
+/// Rows that never come to an end.
+pub const ENDLESS: &str = "SELECT age, sex, education, zip, occupation, person_id \
+    FROM sample_census(rows => 1000000000000000) WHERE age < 0";
+
+/// Looks around when a phase begins, and has the run stopped.
+struct Stopper<F> {
+    at: Phase,
+    look: F,
+    stop: Arc<Notify>,
+}
+
+impl<F: Fn() + Send + Sync> Observer for Stopper<F> {
+    fn phase(&self, phase: Phase) {
+        if phase == self.at {
+            (self.look)();
+            self.stop.notify_one();
+        }
+    }
+
+    fn running(&self, _plan: &Arc<dyn ExecutionPlan>) {}
+}
+
+/// Runs a job until a phase begins, when somebody looks around.
+pub async fn run_to(
+    at: Phase,
+    (job, host): (&Job, &SessionContext),
+    look: impl Fn() + Send + Sync + 'static,
+) -> Result<Outcome, Error> {
+    let stop = Arc::new(Notify::new());
+    let observer = Arc::new(Stopper { at, look, stop: Arc::clone(&stop) });
+    let options = RunOptions { observer, ..RunOptions::default() };
+    run_until(job, host, options, stop.notified()).await
 }
 
 /// Every file below a directory with its bytes, links left out.

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use anonymize_release::{
-    Error, Manifest, Outcome, RunOptions, current, register_release, run, run_until,
+    Error, Manifest, Outcome, Phase, RunOptions, current, register_release, run,
 };
 use datafusion::prelude::SessionContext;
-use futures::TryStreamExt;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::Draft;
+use crate::{CENSUS, Draft, ENDLESS, run_to};
 
 const OUTPUT: &str = "mem://bucket/census/";
 
@@ -156,21 +156,24 @@ async fn of_two_runs_that_both_believe_to_hold_the_lock_one_publishes() {
 
 #[tokio::test]
 async fn a_stopped_run_leaves_no_objects() {
-    let bucket = Bucket::new();
-    let large = Draft {
-        query: "SELECT age, sex, education, zip, occupation, person_id FROM sample_census(rows => 300000)",
-        ..Draft::new(OUTPUT)
-    };
-    let job = large.job(std::path::Path::new("/")).unwrap();
-    let begun = async {
-        while bucket.store.head(&Path::from("census/.lock")).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    };
-    let stopped = run_until(&job, &bucket.host, RunOptions::default(), begun).await;
-    assert!(matches!(stopped, Err(Error::Cancelled)), "{stopped:?}");
-    assert_eq!(bucket.names().await, Vec::<String>::new());
+    // While rows are read, and when objects are staged.
+    for (query, phase, are_staged) in
+        [(ENDLESS, Phase::Anonymize, false), (CENSUS, Phase::Verify, true)]
+    {
+        let bucket = Bucket::new();
+        let draft = Draft { query, ..Draft::new(OUTPUT) };
+        let job = draft.job(std::path::Path::new("/")).unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let store = Arc::clone(&bucket.store);
+        let look = move || {
+            let staged = store.list(Some(&Path::from("census/.staging"))).next().now_or_never();
+            tell.send(staged.unwrap().is_some()).unwrap();
+        };
+        let stopped = run_to(phase, (&job, &bucket.host), look).await;
+        assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
+        assert_eq!(told.recv().unwrap(), are_staged, "{phase}");
+        assert_eq!(bucket.names().await, Vec::<String>::new(), "{phase}");
+    }
 }
 
 #[tokio::test]

@@ -160,6 +160,7 @@ impl Worker {
         let mut done = request.done;
         // Whoever gave up before their turn came wants nothing any more.
         if done.as_ref().is_some_and(|done| done.is_closed()) {
+            names.iter().for_each(|name| given_up_on(name));
             return;
         }
         let mut outcome = Ok(());
@@ -218,7 +219,7 @@ impl Worker {
             }
             Err(reason) => {
                 if gave_up {
-                    info!("view {name}: not refreshed: whoever asked for it gave up");
+                    given_up_on(name);
                     return Err(reason);
                 }
                 viewed.failures = viewed.failures.saturating_add(1);
@@ -237,11 +238,6 @@ impl Worker {
         let Some(viewed) = self.views.get_mut(name) else {
             return Err(Reason::failed(format!("there is no view '{name}'")));
         };
-        if timeout(self.longest_query, unread(&mut viewed.replaced)).await.is_err() {
-            let told = "an older release is still being read";
-            return Err(Reason { told, detail: told.to_owned() });
-        }
-        let before = source(&viewed.job, &self.host).await?;
         let mut stopping = self.stopping.clone();
         let stopped = async {
             tokio::select! {
@@ -249,8 +245,22 @@ impl Worker {
                 () = given_up(asked) => {}
             }
         };
-        let columns = plan_release(&viewed.job, &self.host).await?;
-        types::check(columns.fields()).map_err(|error| Error::Job(wire::sentence(&error)))?;
+        let mut stopped = std::pin::pin!(stopped);
+        let prepare = async {
+            if timeout(self.longest_query, unread(&mut viewed.replaced)).await.is_err() {
+                let told = "an older release is still being read";
+                return Err(Reason { told, detail: told.to_owned() });
+            }
+            let before = source(&viewed.job, &self.host).await?;
+            let columns = plan_release(&viewed.job, &self.host).await?;
+            types::check(columns.fields()).map_err(|error| Error::Job(wire::sentence(&error)))?;
+            Ok(before)
+        };
+        let before = tokio::select! {
+            biased;
+            () = &mut stopped => return Err(Error::Cancelled.into()),
+            before = prepare => before?,
+        };
         let outcome = run_until(&viewed.job, &self.host, RunOptions::default(), stopped).await;
         let manifest = outcome?.manifest;
         let release = open(name, &manifest, &self.readers).await.map_err(|error| {
@@ -269,6 +279,11 @@ impl Worker {
         }
         Ok(manifest)
     }
+}
+
+/// The last word on a refresh that was asked for and is not wanted any more, begun or not.
+fn given_up_on(view: &str) {
+    info!("view {view}: not refreshed: whoever asked for it gave up");
 }
 
 /// Waits until whoever asked gives up; forever if nobody did.
