@@ -140,7 +140,7 @@ fn a_full_disk_leaves_what_was_there() {
         let directory = tempfile::tempdir().unwrap();
         // The program sees the small disk; what is on it is looked at before it goes away.
         let script = format!(
-            "mount -t tmpfs -o size=1m none . && cd \"$PWD\" && echo yesterday > release.parquet && mkdir releases \
+            "mount -t tmpfs -o size=256k none . && cd \"$PWD\" && echo yesterday > release.parquet && mkdir releases \
              && echo yesterday > releases/old.csv && {PROGRAM} -q -c \"$1\" ; echo code=$? ; find . -type f -exec cat {{}} + ; find ."
         );
         let output = Command::new("unshare")

@@ -20,7 +20,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{DataFrame, SessionContext};
 
+use super::errors::without_values_of_kernels;
 use super::exec::AnonymizeExec;
+use super::looked_at;
 use super::staging::Staging;
 use super::written::check_may_be_written;
 
@@ -60,6 +62,16 @@ pub struct TwoFiles {
 /// # }
 /// ```
 pub async fn write_two_tables(
+    context: &SessionContext,
+    release: DataFrame,
+    files: &TwoFiles,
+) -> Result<[u64; 2]> {
+    // What fails in writing files is about files.
+    let about_files = |error| looked_at(without_values_of_kernels(error));
+    write_both(context, release, files).await.map_err(about_files)
+}
+
+async fn write_both(
     context: &SessionContext,
     release: DataFrame,
     files: &TwoFiles,
