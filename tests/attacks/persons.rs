@@ -53,7 +53,7 @@ fn largest_share(classes: &Released) -> (f64, usize) {
 /// 600 rows, of which one person has 160 of one age and zip.
 const ONE_OWNS_MANY: &str = "SELECT person, person AS who, age, zip, disease FROM (
     SELECT CASE WHEN i < 160 THEN 0 ELSE i END AS person, CASE WHEN i < 160 THEN 33 ELSE 20 + i * 7 % 41 END AS age,
-      CASE WHEN i < 160 THEN '123' ELSE CAST(100 + i * 13 % 90 AS VARCHAR) END AS zip, 'd' || i % 7 AS disease
+      CASE WHEN i < 160 THEN '123' ELSE CAST(100 + i * 13 % 90 AS VARCHAR) END AS zip, 'd' || (i % 7) AS disease
     FROM (SELECT unnest(range(0, 600)) AS i))";
 
 #[tokio::test]
@@ -84,7 +84,7 @@ fn random_table(seed: usize, persons: usize, most: usize) -> String {
     let ages = [3, 20, 60][seed % 3];
     format!(
         "SELECT person, person AS who, age, zip, disease FROM (
-           SELECT i % {persons} AS person, 20 + {} AS age, CAST(100 + {} AS VARCHAR) AS zip, 'd' || {} AS disease,
+           SELECT i % {persons} AS person, 20 + {} AS age, CAST(100 + {} AS VARCHAR) AS zip, 'd' || ({}) AS disease,
              i / {persons} AS row, 1 + i % {persons} * 31 % {most} AS owned FROM (SELECT unnest(range(0, {})) AS i))
          WHERE row < owned",
         number(1, ages),
@@ -123,7 +123,7 @@ async fn every_method_keeps_every_share() {
 
 /// Every one of 200 persons has three rows, all of one age and zip; there are four such pairs.
 const THREE_EACH: &str = "SELECT person, person AS who, 20 + 10 * (person % 2) AS age,
-      CASE WHEN person % 4 < 2 THEN '123' ELSE '145' END AS zip, 'd' || i % 6 AS disease
+      CASE WHEN person % 4 < 2 THEN '123' ELSE '145' END AS zip, 'd' || (i % 6) AS disease
     FROM (SELECT i, i % 200 AS person FROM (SELECT unnest(range(0, 600)) AS i))";
 
 #[tokio::test]

@@ -249,7 +249,7 @@ async fn both_tables_are_one_release() {
 #[tokio::test]
 async fn the_largest_share_of_one_person_is_in_the_manifest_and_on_the_page() {
     let directory = tempdir().unwrap();
-    let query = "SELECT 20 + i % 5 AS age, 'd' || i % 3 AS disease, CASE WHEN i < 200 THEN 0 ELSE i END AS person
+    let query = "SELECT 20 + i % 5 AS age, 'd' || (i % 3) AS disease, CASE WHEN i < 200 THEN 0 ELSE i END AS person
                  FROM (SELECT unnest(range(0, 1000)) AS i)";
     let anonymize = "k = 5\nquasi_identifiers = [\"age\"]\nsensitive = [\"disease\"]\nprivacy_unit = \"person\"\nunit_share = 0.4";
     let draft = Draft { query, anonymize, ..Draft::new("out") };
