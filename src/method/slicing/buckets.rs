@@ -368,7 +368,9 @@ impl<'b> Pick<'b> {
             return None;
         }
         let needed = |(value, rows): (usize, &u32)| {
-            let needed = rows.saturating_sub((others / l) as u32).min(cap);
+            // What buckets like this one can take of a value.
+            let capacity = others as u64 * u64::from(cap) / wanted as u64;
+            let needed = rows.saturating_sub(capacity as u32).min(cap);
             (needed > 0).then_some((value as u32, needed))
         };
         let needed = match block.promise.is_paper() {
