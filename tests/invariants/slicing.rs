@@ -132,6 +132,63 @@ proptest! {
     }
 }
 
+/// What a bucket says of its columns: every one is in one group, groups are small, enough of those that vary are apart, and
+/// nothing that varies stands beside the sensitive column, which comes last.
+#[test]
+fn buckets_name_their_groups() {
+    let columns = ["age", "weight", "town", "zip", "grade", "member"];
+    let person = |at: u16| {
+        let mut cells = [Some(0); 9];
+        let of = [at / 40, at % 7, at % 11 / 9, at % 3, at % 50 / 49, at % 2];
+        for (place, cell) in [0, 1, 6, 7, 8, 5].into_iter().zip(of) {
+            cells[place] = Some(cell);
+        }
+        Person { cells, disease: Some(at % 13), note: at % 5 }
+    };
+    let people: Vec<Person> = (0..1000).map(person).collect();
+    let context = session(vec![vec![batch(&people)]], 2, 8192);
+    let listed = columns.map(|name| format!("'{name}'")).join(", ");
+    let varies = columns.map(|name| format!("count(DISTINCT {name}) > 1")).join(", ");
+    for (method, cells) in METHODS.into_iter().flat_map(|method| [(method, 0), (method, 2)]) {
+        wait(rows(&context, &format!("SET anonymize.cells = {cells}"))).unwrap();
+        let sql = format!(
+            "SELECT min(column_groups), max(column_groups), {varies} FROM anonymize((SELECT {}, disease, id FROM people),
+               method => '{method}', k => 8, l => 3, quasi_identifiers => [{listed}], sensitive => ['disease'],
+               keep => ['id'], column_groups => true, bucket_id => true, max_columns => 3, seed => 'a secret of groups')
+             GROUP BY bucket_id",
+            columns.join(", ")
+        );
+        let buckets = wait(rows(&context, &sql)).unwrap();
+        for bucket in &buckets {
+            let fields: Vec<&str> = bucket.split(" | ").collect();
+            let varying: Vec<bool> = fields[fields.len() - columns.len()..]
+                .iter()
+                .map(|field| *field == "true")
+                .collect();
+            let labels = &fields[..fields.len() - columns.len()];
+            let (label, same) = labels.split_at(labels.len() / 2);
+            assert_eq!(label, same, "{method}: one bucket, two labels");
+            let (sensitive, groups) = label.split_last().unwrap();
+            let (kept, groups) = groups.split_last().unwrap();
+            assert_eq!(*kept, "id");
+            let named = |group: &str| -> Vec<usize> {
+                let position = |name| columns.iter().position(|column| *column == name);
+                group.split(", ").filter_map(position).collect()
+            };
+            let is_varying = |at: &usize| varying[*at];
+            assert!(sensitive.ends_with("disease") && !named(sensitive).iter().any(is_varying));
+            let apart = groups.iter().filter(|group| named(group).iter().any(is_varying)).count();
+            let least = varying.iter().filter(|varies| **varies).count().min(3);
+            assert!(apart >= least, "{method}: {bucket}");
+            assert!(groups.iter().all(|group| named(group).len() <= 3), "{method}: {bucket}");
+            let mut all: Vec<usize> = label.iter().flat_map(|group| named(group)).collect();
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..columns.len()), "{method}: {bucket}");
+        }
+        assert!(buckets.len() > 20, "{method}: {} buckets", buckets.len());
+    }
+}
+
 /// The value that follows from a town. Sorting by the one does not sort by the other.
 fn linked_disease(town: u16) -> u16 {
     (7 * town + 3) % 10

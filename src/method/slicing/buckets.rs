@@ -202,12 +202,15 @@ impl<'a> Block<'a> {
         let mut pick = Pick::new(self, columns)?;
         pick.take(first, self.values[first]);
         // What the other rows could not do without goes first.
-        if pick.needs_some() {
-            order.sort_unstable();
-            for (_, at) in order.iter() {
-                if pick.is_needed(self.values[*at]) {
-                    pick.take(*at, self.values[*at]);
-                }
+        for (value, needed) in pick.needed.clone() {
+            let missing = needed.saturating_sub(pick.of(value)) as usize;
+            let has_value = |(_, at): &&(u64, usize)| self.values[*at] == value;
+            let mut alike: Vec<(u64, usize)> = order.iter().filter(has_value).copied().collect();
+            if (1..alike.len()).contains(&missing) {
+                alike.select_nth_unstable(missing - 1);
+            }
+            for (_, at) in alike.into_iter().take(missing.min(pick.wanted - pick.chosen.len())) {
+                pick.take(at, value);
             }
         }
         let mut start = 0;
@@ -368,7 +371,9 @@ impl<'b> Pick<'b> {
             return None;
         }
         let needed = |(value, rows): (usize, &u32)| {
-            let needed = rows.saturating_sub((others / l) as u32).min(cap);
+            // What buckets like this one can take of a value.
+            let capacity = others as u64 * u64::from(cap) / wanted as u64;
+            let needed = rows.saturating_sub(capacity as u32).min(cap);
             (needed > 0).then_some((value as u32, needed))
         };
         let needed = match block.promise.is_paper() {
@@ -394,15 +399,6 @@ impl<'b> Pick<'b> {
         self.is_chosen[at] = true;
         self.counts[value as usize] += 1;
         self.different += usize::from(self.counts[value as usize] == 1);
-    }
-
-    fn needs_some(&self) -> bool {
-        !self.needed.is_empty()
-    }
-
-    fn is_needed(&self, value: u32) -> bool {
-        let needed = self.needed.iter().find(|(other, _)| *other == value);
-        !self.is_full() && needed.is_some_and(|(_, rows)| self.of(value) < *rows)
     }
 
     /// Whether the rows left behind, if they can make a bucket at all, still have l different values without

@@ -219,7 +219,7 @@ fn asg_ls_rows<C: Code, const W: usize>(
     asg: &AsgOptions,
 ) -> Result<Sliced> {
     let groups = Groups::new(near(rows, job)?, options.max_columns);
-    let promise = Promise::new(rows, job.requirement.k, options, &groups);
+    let promise = Promise::new(job.requirement.k, options, &groups);
     check_possible(rows, job, &promise)?;
     let left = without_surplus(rows, job, &promise);
     let (rows, surplus) = rows.split_at_mut(left);
@@ -271,7 +271,7 @@ fn slicing_rows<C: Code, const W: usize>(
             columns.map(|all| all.saturating_sub(1)),
         ),
     };
-    let promise = Promise::new(rows, job.requirement.k, options, &groups);
+    let promise = Promise::new(job.requirement.k, options, &groups);
     check_possible(rows, job, &promise)?;
     if !is_diverse(rows, &promise, 0, promise.most_columns()) {
         return Err(promise.unsatisfiable());
@@ -284,7 +284,11 @@ fn slicing_rows<C: Code, const W: usize>(
         }
         false => None,
     };
-    let sizes = mondrian(rows, job, &promise)?;
+    let least = promise.least_rows(promise.meant_columns());
+    let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
+    let cut = Job { requirement: &requirement, ..*job };
+    let sizes = partition_rows(rows, &cut, Cut::Relaxed, Split::Widest)?;
+    let sizes = finish::join_unsound(rows, &sizes, job, &promise, None)?;
     let finisher = Finisher::new(rows, job, &promise);
     let columns = |rows: &[Row<C, W>], _: &Bucket| match &of_paper {
         Some(columns) => finisher.sound(rows, columns.clone()),
@@ -309,48 +313,6 @@ fn slicing_rows<C: Code, const W: usize>(
     let parts: Vec<Result<finish::Part<C, W>>> =
         slices_of(rows, &piece_sizes).into_par_iter().enumerate().map(work).collect();
     finish::join(rows, parts)
-}
-
-/// Cuts the rows into buckets and returns their sizes.
-///
-/// First such that values are rare enough for buckets of the least size, then what that leaves large such that
-/// they are as rare as l alone asks for. What is not sound goes with the next one.
-fn mondrian<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    job: &Job,
-    promise: &Promise,
-) -> Result<Vec<u32>> {
-    let columns = promise.meant_columns();
-    let least = promise.least_rows(columns);
-    let cut = |rows: &mut [Row<C, W>], models: Vec<Model>| {
-        let requirement = Requirement { k: least as u32, models };
-        let job = Job { requirement: &requirement, ..*job };
-        partition_rows(rows, &job, Cut::Relaxed, Split::Widest)
-    };
-    if promise.is_paper() {
-        let sizes = cut(rows, job.requirement.models.clone())?;
-        return finish::join_unsound(rows, &sizes, job, promise, None);
-    }
-    let rare = promise.cap(2 * least, columns) as f64 / (2 * least) as f64;
-    let most = counts(rows, job.axes.len(), promise.options.sensitive.codes).into_iter().max();
-    let sizes = match f64::from(most.unwrap_or(0)) <= rare * rows.len() as f64 {
-        true => cut(rows, vec![Model::Share { column: 0, alpha: rare }])?,
-        false => vec![rows.len() as u32],
-    };
-    let mut smaller = Vec::with_capacity(sizes.len());
-    for (rows, size) in slices_of(rows, &sizes).into_iter().zip(&sizes) {
-        if *size as usize <= 4 * least {
-            smaller.push(*size);
-            continue;
-        }
-        let sizes = cut(rows, job.requirement.models.clone())?;
-        match finish::join_unsound(rows, &sizes, job, promise, None) {
-            Ok(sizes) => smaller.extend(sizes),
-            Err(Error::Unsatisfiable { .. }) => smaller.push(*size),
-            Err(error) => return Err(error),
-        }
-    }
-    finish::join_unsound(rows, &smaller, job, promise, None)
 }
 
 /// How much any two quasi-identifiers go together.

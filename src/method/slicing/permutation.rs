@@ -11,6 +11,9 @@ use crate::model::Seed;
 /// How often a permutation is drawn anew before one is mended instead. One in about 3^columns is good.
 const TRIES: usize = 256;
 
+/// With more permutations than these to differ from none is likely to be drawn, and it is mended at once.
+const MOST_DRAWN: usize = 5;
+
 /// A secret stream of numbers for one bucket.
 struct Draws<'a> {
     seed: &'a Seed,
@@ -46,7 +49,8 @@ pub(super) fn permutations(
     let mut draws = Draws { seed, bucket, drawn: 0 };
     let mut taken: Vec<Vec<u32>> = vec![(0..rows as u32).collect()];
     for _ in 0..count {
-        let drawn = (0..TRIES).find_map(|_| draw(&mut draws, &taken, rows));
+        let tries = if taken.len() > MOST_DRAWN { 0 } else { TRIES };
+        let drawn = (0..tries).find_map(|_| draw(&mut draws, &taken, rows));
         let permutation = match drawn.or_else(|| mend(&mut draws, &taken, rows)) {
             Some(permutation) => permutation,
             None => put_together(&mut draws, &taken, rows)?,

@@ -1,10 +1,9 @@
 //! What every bucket keeps.
 
 use super::groups::Groups;
-use super::{Options, Variant, counts};
+use super::{Options, Variant};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape};
-use crate::model::{Code, Row};
 
 /// What every bucket of a table keeps.
 pub(super) struct Promise<'a> {
@@ -18,19 +17,12 @@ pub(super) struct Promise<'a> {
 }
 
 impl<'a> Promise<'a> {
-    pub(super) fn new<C: Code, const W: usize>(
-        rows: &[Row<C, W>],
-        k: u32,
-        options: &'a Options<'a>,
-        groups: &'a Groups,
-    ) -> Self {
-        let attributes = groups.attributes();
-        let counts = counts(rows, attributes, options.sensitive.codes);
+    pub(super) fn new(k: u32, options: &'a Options<'a>, groups: &'a Groups) -> Self {
         let nodes = match options.nodes && options.variant == Variant::Best {
-            true => nodes(options.sensitive, &counts),
+            true => nodes(options.sensitive),
             false => Vec::new(),
         };
-        Self { options, groups, k, attributes, nodes }
+        Self { options, groups, k, attributes: groups.attributes(), nodes }
     }
 
     /// Whether buckets are those of the paper.
@@ -99,8 +91,12 @@ impl<'a> Promise<'a> {
         let l = self.options.l;
         let requirement = match self.options.variant {
             Variant::Best => {
+                let nodes = match self.nodes.is_empty() {
+                    true => "",
+                    false => ", and values of two nodes of their hierarchy",
+                };
                 format!(
-                    "l = {l}, a chance of at most 1/{l} to name a value (variant => 'paper' asks for \
+                    "l = {l}, a chance of at most 1/{l} to name a value{nodes} (variant => 'paper' asks for \
                      different values only)"
                 )
             }
@@ -145,26 +141,27 @@ pub(super) fn needed_rows(weight: usize, columns: usize) -> usize {
         }
 }
 
-/// By code, a number for its node below the top: on the highest level at which the values that occur are of
-/// two nodes. Empty if nothing is above the values.
-fn nodes(axis: &Axis, counts: &[u32]) -> Vec<u32> {
+/// By code, a number for its node below the top, or below the highest node over all values. Empty if nothing is above
+/// the values.
+fn nodes(axis: &Axis) -> Vec<u32> {
     let Shape::Tree(tree) = &axis.shape else { return Vec::new() };
+    if axis.codes < 2 {
+        return Vec::new();
+    }
     let mut top = tree.nodes() - 1;
     while top >= tree.codes() {
         let below = |code: u32| {
             let mut node = code;
-            while node != top && tree.parent(node) != top && tree.parent(node) != node {
+            while tree.parent(node) != top {
                 node = tree.parent(node);
             }
             node
         };
         let nodes: Vec<u32> = (0..axis.codes).map(below).collect();
-        let mut occurring = nodes.iter().zip(counts).filter(|(_, rows)| **rows > 0);
-        let Some((first, _)) = occurring.next() else { return Vec::new() };
-        if occurring.any(|(node, _)| node != first) {
-            return nodes;
+        match nodes.windows(2).any(|pair| pair[0] != pair[1]) {
+            true => return nodes,
+            false => top = nodes.first().copied().unwrap_or(0),
         }
-        top = *first;
     }
     Vec::new()
 }
