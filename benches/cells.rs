@@ -25,8 +25,9 @@ async fn main() -> Result<()> {
         SessionStateBuilder::new().with_default_features().with_config(SessionConfig::new());
     let context = SessionContext::new_with_state(state.build());
     datafusion_anonymize::register_all(&context)?;
-    let create =
-        format!("CREATE TABLE census AS SELECT * FROM sample_census(rows => {rows}, seed => 1)");
+    let create = format!(
+        "CREATE TABLE census AS SELECT * FROM sample_census(rows => {rows}, seed => 'the seed of a benchmark')"
+    );
     context.sql(&create).await?.collect().await?;
     println!("{rows} rows, k = {k}, {cells} cells");
     for method in ["rounded", "mondrian", "layered"] {
@@ -36,7 +37,7 @@ async fn main() -> Result<()> {
             let sql = format!(
                 "SELECT * FROM anonymize((SELECT age, sex, race, marital_status, education, workclass, zip, occupation \
                  FROM census), k => {k}, quasi_identifiers => ['age', 'sex', 'race', 'marital_status', 'education', \
-                 'workclass', 'zip'], sensitive => ['occupation'], method => '{method}', seed => 1)"
+                 'workclass', 'zip'], sensitive => ['occupation'], method => '{method}', seed => 'the seed of a benchmark')"
             );
             let plan = context.sql(&sql).await?.create_physical_plan().await?;
             let start = Instant::now();

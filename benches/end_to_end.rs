@@ -73,7 +73,7 @@ async fn main() -> Result<()> {
 fn anonymize(method: &str, k: usize, quasi_identifiers: &[String]) -> String {
     let kept = OTHERS.into_iter().filter(|name| quasi_identifiers.iter().all(|qi| qi != name));
     format!(
-        "SELECT * FROM anonymize(census, k => {k}, method => '{method}', seed => 1,
+        "SELECT * FROM anonymize(census, k => {k}, method => '{method}', seed => 'the seed of a benchmark',
            quasi_identifiers => ['{}'], sensitive => ['occupation', 'salary_class'], keep => ['{}'])",
         quasi_identifiers.join("', '"),
         kept.collect::<Vec<&str>>().join("', '")

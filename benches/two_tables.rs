@@ -144,8 +144,8 @@ fn sort() -> String {
 
 fn release(k: usize, options: &str) -> String {
     format!(
-        "SELECT * FROM anonymize(census, method => 'alpha_k', k => {k}, {options}, seed => 1,
-           quasi_identifiers => ['{}'], sensitive => ['condition'], publish => 'quasi_identifiers', mix => true)",
+        "SELECT * FROM anonymize(census, method => 'alpha_k', k => {k}, {options}, seed => 'the seed of a benchmark',
+           quasi_identifiers => ['{}'], sensitive => ['condition'], publish => 'quasi_identifiers')",
         QUASI_IDENTIFIERS.replace(", ", "', '")
     )
 }

@@ -53,10 +53,8 @@ distance of about 1 - 1/k, whatever the quasi-identifiers are. So it depends on 
 the rows that top_down generalizes more is lost than in two tables.
 
 Sensitivity distance: the paper compares with classes made from the quasi-identifiers alone, as top_down
-makes them. With one alpha, alpha_k takes the rows of a class from different values, the most frequent
-first, and so mixes levels without knowing them, in classes of k rows. Graded, rows of the frequent level
-2 are left over and join classes, which then have more than k rows; in a larger class more pairs of rows
-are of one level.";
+makes them. With one alpha, alpha_k takes the rows of a class from different values and so mixes levels
+without knowing them; with levels it fills every class by the share of each level in the rows left.";
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -6,8 +6,8 @@
 //! ADULT_DIR=… cargo run --release --example local_slicing -- target/local_slicing
 //! ```
 //!
-//! Prints loss (NCP) and association retention of `asg_ls`, `slicing` and `k_member` with l = 3 on
-//! `sample_census`, and writes them as SVG plots into the directory. With `ADULT_DIR` naming a directory
+//! Prints loss (NCP) and association retention of `asg_ls`, `slicing` (in our version and in the paper's) and
+//! `k_member` with l = 3 on `sample_census`, and writes them as SVG plots into the directory. With `ADULT_DIR` naming a directory
 //! with `adult_full.csv` and `hierarchies/*.csv` also the paper's figures: 5, 10 and 14 columns, k of
 //! 10, 15 and 20, associations of at most 3 and 4 columns.
 //!
@@ -27,7 +27,14 @@ use plot::{LinePlot, Series, Start};
 #[path = "common/plot.rs"]
 mod plot;
 
-const METHODS: [&str; 3] = ["asg_ls", "slicing", "k_member"];
+/// Each method in our version, and those of the paper as it prints them.
+const METHODS: [(&str, &str); 5] = [
+    ("asg_ls", "best"),
+    ("slicing", "best"),
+    ("asg_ls", "paper"),
+    ("slicing", "paper"),
+    ("k_member", "best"),
+];
 const SENSITIVE: &str = "occupation";
 
 /// Columns beside the sensitive one in the order in which they are added, each with its hierarchy.
@@ -143,8 +150,8 @@ impl Table<'_> {
         for columns in columns {
             for rare_below in [0.00005, 0.0005] {
                 let run = Run { columns: *columns, k: 10, max_columns: 4, rare_below };
-                let asg_ls = self.measure(context, "asg_ls", run).await?;
-                let slicing = self.measure(context, "slicing", run).await?;
+                let asg_ls = self.measure(context, METHODS[0], run).await?;
+                let slicing = self.measure(context, METHODS[1], run).await?;
                 println!(
                     "| {columns:7} | {rare_below:10} | {:10.4} | {:7.4} | {:9.4} | {:7.4} |",
                     asg_ls.loss, slicing.loss, asg_ls.retention, slicing.retention
@@ -163,12 +170,9 @@ impl Table<'_> {
         directory: &Path,
     ) -> Result<()> {
         println!("{}, l = 3, at most {max_columns} columns in an association", self.title);
-        println!(
-            "| columns |  k | NCP asg_ls | slicing | k_member | AR asg_ls | slicing | k_member | suppressed |"
-        );
-        println!(
-            "| ------- | -- | ---------- | ------- | -------- | --------- | ------- | -------- | ---------- |"
-        );
+        let names = METHODS.map(|(method, variant)| format!("{method} ({variant})")).join(" | ");
+        println!("| columns |  k | NCP {names} | AR {names} | suppressed |");
+        println!("|{}", " --- |".repeat(3 + 2 * METHODS.len()));
         let mut found = Vec::new();
         for columns in columns {
             for k in [10, 15, 20] {
@@ -178,15 +182,13 @@ impl Table<'_> {
                     of_run.push(self.measure(context, method, run).await?);
                 }
                 let suppressed: f64 = of_run.iter().map(|found| found.suppressed).sum();
-                println!(
-                    "| {columns:7} | {k:2} | {:10.4} | {:7.4} | {:8.4} | {:9.4} | {:7.4} | {:8.4} | {suppressed:10} |",
-                    of_run[0].loss,
-                    of_run[1].loss,
-                    of_run[2].loss,
-                    of_run[0].retention,
-                    of_run[1].retention,
-                    of_run[2].retention,
-                );
+                let listed = |of: fn(&Found) -> f64| {
+                    let values = of_run.iter().map(|found| format!("{:.4}", of(found)));
+                    values.collect::<Vec<String>>().join(" | ")
+                };
+                let (losses, retentions) =
+                    (listed(|found| found.loss), listed(|found| found.retention));
+                println!("| {columns:7} | {k:2} | {losses} | {retentions} | {suppressed} |");
                 found.push((run, of_run));
             }
         }
@@ -195,12 +197,15 @@ impl Table<'_> {
             ("loss", "NCP", (|found: &Found| found.loss) as fn(&Found) -> f64),
             ("retention", "association retention", |found: &Found| found.retention),
         ] {
-            let lines = METHODS.iter().enumerate().flat_map(|(method, name)| {
+            let lines = METHODS.iter().enumerate().flat_map(|(method, (name, variant))| {
                 let found = &found;
                 [10usize, 20].map(move |k| {
                     let of_k = found.iter().filter(move |(run, _)| run.k == k);
                     let points = of_k.map(|(run, found)| (run.columns as f64, of(&found[method])));
-                    Series { name: format!("{name}, k = {k}"), points: points.collect() }
+                    Series {
+                        name: format!("{name} ({variant}), k = {k}"),
+                        points: points.collect(),
+                    }
                 })
             });
             let plot = LinePlot {
@@ -216,7 +221,12 @@ impl Table<'_> {
         Ok(())
     }
 
-    async fn measure(&self, context: &SessionContext, method: &str, run: Run) -> Result<Found> {
+    async fn measure(
+        &self,
+        context: &SessionContext,
+        (method, variant): (&str, &str),
+        run: Run,
+    ) -> Result<Found> {
         let quasi_identifiers = &self.columns[..run.columns - 1];
         let names: Vec<&str> = quasi_identifiers.iter().map(|(name, _)| *name).collect();
         let listed: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
@@ -226,10 +236,14 @@ impl Table<'_> {
         let given: Vec<String> = given.map(|(name, source)| format!("{name}: {source}")).collect();
         let sensitive = format!("{SENSITIVE}: {}", self.sensitive_hierarchy);
         let with_sensitive = format!("{}, {sensitive}", given.join(", "));
-        // Only associations look at the hierarchy of the sensitive column.
+        // Only slicing looks at the hierarchy of the sensitive column.
         let (hierarchies, more) = match method {
-            "asg_ls" => (&with_sensitive, format!(", max_columns => {}", run.max_columns)),
-            _ => (&given.join(", "), String::new()),
+            "k_member" => (&given.join(", "), String::new()),
+            _ => {
+                let bounded =
+                    format!(", max_columns => {}, variant => '{variant}'", run.max_columns);
+                (&with_sensitive, bounded)
+            }
         };
         let rare = match run.rare_below > 0.0 {
             true => format!(", rare_below => {}", run.rare_below),

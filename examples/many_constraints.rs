@@ -242,7 +242,7 @@ fn query(rows: usize, constraints: usize, method: &str) -> String {
         }
     };
     format!(
-        "SELECT * FROM anonymize({}, method => '{method}', seed => 1, {keep}\
+        "SELECT * FROM anonymize({}, method => '{method}', variant => 'paper', seed => 1, {keep}\
          constraints => [{}], hierarchies => {{{}}})",
         table_name(rows),
         asked.join(", "),

@@ -241,6 +241,18 @@ impl Frequent {
         rules.fold(0.0, f64::max)
     }
 
+    /// How many times as often one item of a set is where all others are as in the whole table of so many
+    /// rows, for the item for which that is most. 0 for a set of one item.
+    pub fn lift(&self, set: &ItemSet, rows: usize) -> f64 {
+        let Some(support) = self.supports.get(set) else { return 0.0 };
+        let rules = (0..set.items().len()).filter_map(|position| {
+            let rest = self.supports.get(&set.without(position))?;
+            let item = self.supports.get(&ItemSet::new(&[set.items()[position]]))?;
+            Some(f64::from(*support) * rows as f64 / (f64::from(*rest) * f64::from(*item)))
+        });
+        rules.fold(0.0, f64::max)
+    }
+
     /// The rules of all sets: if a row has all items of a set but the one at a position, it has that
     /// one too, in at least this share of the cases.
     pub fn rules(&self, confidence: f64) -> HashSet<(ItemSet, u16), FixedState> {

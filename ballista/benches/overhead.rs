@@ -83,7 +83,7 @@ async fn main() -> Result<()> {
     let release = format!(
         "COPY (SELECT * FROM anonymize((SELECT age, sex, race, marital_status, education, workclass, zip, occupation \
          FROM census), k => 10, quasi_identifiers => ['age', 'sex', 'race', 'marital_status', 'education', \
-         'workclass', 'zip'], sensitive => ['occupation'], seed => 1)) TO '{}' STORED AS PARQUET",
+         'workclass', 'zip'], sensitive => ['occupation'], seed => 'the seed of a benchmark')) TO '{}' STORED AS PARQUET",
         target.display()
     );
     let [scheduler, executors @ ..] = [(); 3].map(|()| free_port().to_string());

@@ -1,31 +1,24 @@
 //! `COPY` of a release: the cluster makes it, the client writes it.
 //!
-//! A task that writes files and dies is run again by Ballista, and DataFusion's writers finish the files
-//! that they have begun when their input fails: either leaves a part of a release in place. So the query
-//! runs on the cluster to its end; then the client fetches the rows, writes them below a hidden name beside
-//! the target, and moves the files when all of them are complete.
+//! A task that writes files and dies is run again by Ballista. So the query runs on the cluster to its end; then the
+//! client fetches the rows and writes them as one machine does, whole or not at all.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{exec_datafusion_err, internal_err};
-use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::catalog::Session;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::datasource::provider_as_source;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::logical_expr::dml::CopyTo;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
-use futures::{StreamExt, TryStreamExt, stream};
-use tokio::runtime::Handle;
-
-use crate::staging::{Place, Staging};
+use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion_anonymize::engine::staged_copy;
+use futures::{TryStreamExt, stream};
 
 /// A plan that writes what another one makes.
 pub(crate) async fn written_here(
@@ -33,158 +26,36 @@ pub(crate) async fn written_here(
     made: Arc<dyn ExecutionPlan>,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let place = Place::of(&copy.output_url)?;
-    let rows = Arc::new(Rows { schema: made.schema(), rows: Mutex::new(None) });
-    let table = provider_as_source(Arc::new(Made(Arc::clone(&rows))));
-    let copy_here = CopyTo {
-        input: Arc::new(LogicalPlanBuilder::scan("release", table, None)?.build()?),
-        output_url: place.output.clone(),
-        ..copy.clone()
-    };
-    let planner = DefaultPhysicalPlanner::default();
-    let write = planner.create_physical_plan(&LogicalPlan::Copy(copy_here), session).await?;
-    let publish = Publish {
-        schema: write.schema(),
-        made,
-        rows,
-        write,
-        staged: ListingTableUrl::parse(&place.output)?,
-        target: ListingTableUrl::parse(&copy.output_url)?,
-        place,
-    };
-    let schema = Arc::clone(&publish.schema);
-    let exec = StreamingTableExec::try_new(schema, vec![Arc::new(publish)], None, [], false, None)?;
-    Ok(Arc::new(exec))
+    let schema = made.schema();
+    let made = Made { schema: Arc::clone(&schema), made };
+    let table = StreamingTable::try_new(schema, vec![Arc::new(made)])?;
+    let table = provider_as_source(Arc::new(table));
+    let input = LogicalPlanBuilder::scan("release", table, None)?.build()?;
+    staged_copy(CopyTo { input: Arc::new(input), ..copy.clone() }, session).await
 }
 
-/// Rows as a table, to be read once, when they are there.
-struct Rows {
-    schema: SchemaRef,
-    rows: Mutex<Option<SendableRecordBatchStream>>,
-}
-
-impl Rows {
-    fn give(&self, rows: SendableRecordBatchStream) {
-        *self.rows.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
-    }
-}
-
-impl fmt::Debug for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Rows")
-    }
-}
-
-impl PartitionStream for Rows {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner).take();
-        rows.unwrap_or_else(|| {
-            let missing = async { internal_err!("the rows of a release are written once") };
-            let missing = stream::once(missing);
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), missing))
-        })
-    }
-}
-
-/// [`Rows`] for a plan.
-#[derive(Debug)]
-struct Made(Arc<Rows>);
-
-#[async_trait]
-impl TableProvider for Made {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.0.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        _session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = Arc::clone(&self.0) as _;
-        let schema = TableProvider::schema(self);
-        let exec = StreamingTableExec::try_new(schema, vec![rows], projection, [], false, None)?;
-        Ok(Arc::new(exec))
-    }
-}
-
-/// Writes below a hidden name, and moves the files when they are complete.
-struct Publish {
+/// What a cluster makes, as a table that the planner does not look into.
+struct Made {
     schema: SchemaRef,
     made: Arc<dyn ExecutionPlan>,
-    rows: Arc<Rows>,
-    write: Arc<dyn ExecutionPlan>,
-    staged: ListingTableUrl,
-    target: ListingTableUrl,
-    place: Place,
 }
 
-impl fmt::Debug for Publish {
+impl fmt::Debug for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Publish({})", self.target)
+        f.write_str("Made")
     }
 }
 
-impl PartitionStream for Publish {
+impl PartitionStream for Made {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (made, rows) = (Arc::clone(&self.made), Arc::clone(&self.rows));
-        let write = Arc::clone(&self.write);
-        let (staged, target) = (self.staged.clone(), self.target.clone());
-        let place = self.place.clone();
-        let batches = async move {
-            // Here it waits for the cluster, and not in a task of a writer: a query that is given up ends at once.
-            let mut all = execute_stream(made, Arc::clone(&context))?;
-            let first = all.next().await.transpose()?;
-            let all = stream::iter(first.map(Ok)).chain(all);
-            let schema = Arc::clone(&rows.schema);
-            rows.give(Box::pin(RecordBatchStreamAdapter::new(schema, all)));
-            let store = context.runtime_env().object_store(staged.object_store())?;
-            let mut staging = Staging { store, staged, target, place, is_over: false };
-            let written = collect(write, context).await;
-            // From here on nobody can stop it half-way: a file more or less is no release.
-            let publish = async move {
-                let outcome = match written {
-                    Ok(counts) => staging.publish().await.map(|()| counts),
-                    Err(error) => Err(plainly(error, &staging.target)),
-                };
-                staging.remove().await;
-                outcome
-            };
-            let handle = Handle::current();
-            let outcome = tokio::task::spawn_blocking(move || handle.block_on(publish)).await;
-            let counts =
-                outcome.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-            Ok::<_, DataFusionError>(stream::iter(counts?.into_iter().map(Ok)))
-        };
-        let batches = stream::once(batches).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
-    }
-}
-
-/// DataFusion's writers keep to themselves why a file could not be written, and call it an internal error.
-fn plainly(error: DataFusionError, target: &ListingTableUrl) -> DataFusionError {
-    match error.find_root() {
-        DataFusionError::Internal(message) if message.contains("finalizing writes") => {
-            exec_datafusion_err!(
-                "COPY TO '{target}': the files cannot be written there; see whether the place is writable for this \
-                 user and has space left. Nothing was left behind"
-            )
-        }
-        _ => error,
+        let made = Arc::clone(&self.made);
+        // The cluster is asked when somebody waits for rows: what is wrong with the target shows before.
+        let rows = stream::once(async move { execute_stream(made, context) }).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }
 
@@ -193,6 +64,9 @@ fn plainly(error: DataFusionError, target: &ListingTableUrl) -> DataFusionError 
 mod tests {
     use datafusion::arrow::array::RecordBatch;
     use datafusion::common::plan_err;
+    use datafusion::logical_expr::LogicalPlan;
+    use datafusion::physical_plan::collect;
+    use datafusion::physical_plan::streaming::StreamingTableExec;
 
     use super::*;
 

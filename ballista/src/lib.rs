@@ -21,7 +21,6 @@ mod failure;
 mod job;
 mod planner;
 mod shuffle;
-mod staging;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{Explain, LogicalPlan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion_anonymize::engine::holds_release;
+use datafusion_anonymize::engine::{check_may_be_written, holds_release};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::copy::written_here;
@@ -81,6 +81,7 @@ impl QueryPlanner for ClientPlanner {
         }
         match plan {
             LogicalPlan::Copy(copy) => {
+                check_may_be_written(plan, session.config_options())?;
                 let made = self.on_cluster(&copy.input, session).await?;
                 written_here(copy, made, session).await
             }

@@ -35,7 +35,7 @@ async fn methods_that_do_not_work_in_cells_run_in_one_task() {
         "SELECT * FROM anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], method => \
          'classfly', constraints => [{columns: ['age', 'sex'], k: 3}])",
         "SELECT * FROM anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => ['age', \
-         'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, mix => true, publish => \
+         'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, publish => \
          'quasi_identifiers', seed => 1)",
         "SELECT * FROM anonymize((SELECT age, zip FROM census), k => 3, quasi_identifiers => ['age', 'zip'], \
          method => 'top_down', hierarchies => {age: intervals(5, 20), zip: prefixes(2)}, seed => 1)",

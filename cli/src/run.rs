@@ -12,7 +12,7 @@ use std::time::Duration;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
-use datafusion_anonymize::engine::TwoFiles;
+use datafusion_anonymize::engine::{TwoFiles, until_published};
 use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use tokio::sync::Notify;
@@ -209,7 +209,11 @@ async fn run_script(
         tokio::select! {
             outcome = execute(session, &printing, script, &statement) => outcome
                 .map_err(|error| Failure::Statement(format!("{title}\nError: {}", message(&error))))?,
-            () = interrupt.notified() => return Err(Failure::Interrupted(title)),
+            () = interrupt.notified() => {
+                // Files that are about to become visible come together.
+                until_published().await;
+                return Err(Failure::Interrupted(title));
+            }
         }
         // The statement may have set another dialect, and with it what a quote or a comment is.
         let current = self::dialect(&session.context);

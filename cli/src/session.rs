@@ -91,6 +91,8 @@ fn config(options: &Options) -> Result<SessionConfig> {
     if let Some(partitions) = options.target_partitions {
         config.execution.target_partitions = partitions.get();
     }
+    // Plain queries too read what is in a file, and not what its statistics seem to say.
+    config.execution.collect_statistics = false;
     // A person reads these, unless the environment says otherwise.
     if env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
         config.explain.format = ExplainFormat::Tree;

@@ -14,8 +14,7 @@ use ports::free_ports;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anonymize");
 const COLUMNS: &str = "age, sex, zip, occupation";
-const OPTIONS: &str =
-    "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 's'";
+const OPTIONS: &str = "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 'a seed of the tests'";
 
 /// After that a step of a test will never come to its end. No test waits for it to pass.
 const PATIENCE: Duration = Duration::from_secs(900);

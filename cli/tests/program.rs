@@ -376,7 +376,7 @@ fn signals_stop_a_statement() {
 
 const TWO_TABLES: &str = "CREATE TABLE census AS SELECT age, zip, occupation FROM sample_census(rows => 400, seed => 1);
     SELECT * FROM anonymize(census, method => 'alpha_k', k => 4, alpha => 0.3, quasi_identifiers => ['age', 'zip'],
-      sensitive => ['occupation'], publish => 'sensitive', mix => true, seed => 5)";
+      sensitive => ['occupation'], publish => 'sensitive', seed => 'a seed of the tests')";
 
 fn files_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
@@ -433,10 +433,10 @@ fn publish_takes_any_file_name() {
 #[test]
 fn a_failed_publish_leaves_neither_file_behind() {
     let broken = TWO_TABLES.replace("alpha => 0.3", "alpha => 0.01");
-    let unsaid = TWO_TABLES.replace(", mix => true", "");
+    let paper = TWO_TABLES.replace("k => 4", "k => 4, variant => 'paper'");
     let generalized = TWO_TABLES
         .replace("method => 'alpha_k'", "method => 'rounded'")
-        .replace(", publish => 'sensitive', mix => true", "");
+        .replace(", publish => 'sensitive'", "");
     let below = format!(
         "SELECT age FROM ({})",
         TWO_TABLES.rsplit_once(';').unwrap().1.replace("'sensitive'", "'quasi_identifiers'")
@@ -444,7 +444,7 @@ fn a_failed_publish_leaves_neither_file_behind() {
     let below = format!("{}; {below}", TWO_TABLES.rsplit_once(';').unwrap().0);
     for (sql, qi, sa, message) in [
         (broken.as_str(), "qi.parquet", "sa.parquet", "no class of the table's rows satisfies"),
-        (unsaid.as_str(), "qi.parquet", "sa.parquet", "mix => true lets the secret seed decide"),
+        (paper.as_str(), "qi.parquet", "sa.parquet", "variant => 'paper' of method 'alpha_k'"),
         (generalized.as_str(), "qi.parquet", "sa.parquet", "two tables are published by"),
         (below.as_str(), "qi.parquet", "sa.parquet", "two tables are published by"),
         ("SELECT 1", "qi.parquet", "sa.parquet", "two tables are published by"),

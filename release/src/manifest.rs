@@ -1,5 +1,6 @@
 //! `manifest.json`: what a release is, without a value of the data.
 
+use datafusion_anonymize::measure::told_value;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -34,7 +35,7 @@ pub struct Manifest {
     pub options: serde_json::Value,
     /// Rows read and published.
     pub counts: Counts,
-    /// What `privacy_report` and `utility_report` say of the files that were written.
+    /// What `privacy_report` and `utility_report` say of the files that were written, with three significant digits.
     pub measures: Vec<Measure>,
     /// The checks of the job, all of which hold.
     pub checks: Vec<Check>,
@@ -110,6 +111,12 @@ pub struct Measure {
 }
 
 impl Measure {
+    /// The measure as it is stored and served. Whether it holds was found before.
+    pub(crate) fn told(self) -> Self {
+        let value = self.value.map(|value| told_value(&self.measure, value));
+        Self { value, ..self }
+    }
+
     /// Whether anything was asked of it.
     pub fn is_asked(&self) -> bool {
         self.target.is_some() || self.holds.is_some()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::use_seed;
+use datafusion_anonymize::engine::{check_may_be_written, use_seed};
 
 use crate::checksum;
 use crate::error::{Error, Result};
@@ -136,9 +136,12 @@ async fn until<T>(
 async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame, Job)> {
     let (context, job) = session::open(job, host).await?;
     if let Some(seed) = &job.anonymize.seed {
-        use_seed(&context, &seed.reveal(&job)?);
+        let used = use_seed(&context, &seed.reveal(&job)?);
+        used.map_err(|error| Error::planning("the seed", error))?;
     }
     let planned = plan(&job, &context).await?;
+    let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
+    checked.map_err(|error| Error::planning("the seed", error))?;
     Ok((context, planned, job))
 }
 
@@ -164,7 +167,7 @@ async fn make(
     }
     let mut tables = Vec::with_capacity(written.len());
     for table in &written {
-        let Written { name, url, schema, rows } = table;
+        let Written { name, url, schema, rows, .. } = table;
         let files = checksum::files(&context.runtime_env(), url, name).await?;
         tables.push(Table {
             name: (*name).to_owned(),

@@ -71,20 +71,22 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     let options = &job.anonymize;
     let mut call = Call::default();
     call.text("method", options.method.as_ref());
+    call.text("variant", options.variant.as_ref());
     call.set("k", options.k.map(|k| k.to_string()));
     call.columns("quasi_identifiers", &options.quasi_identifiers);
     call.columns("sensitive", &options.sensitive);
     call.columns("identifiers", &options.identifiers);
     call.columns("keep", &options.keep);
     call.text("privacy_unit", options.privacy_unit.as_ref());
+    call.set("unit_share", options.unit_share.map(|share| format!("{share:?}")));
     models(&mut call, options);
-    call.set("mix", options.mix.map(|mix| mix.to_string()));
     call.set("publish", publish.map(literal));
     call.text("split", options.split.as_ref());
     call.text("ranges", options.ranges.as_ref());
     call.set("class_id", options.class_id.map(|flag| flag.to_string()));
     let bucket_id = options.bucket_id.or(options.is_sliced().then_some(true));
     call.set("bucket_id", bucket_id.map(|flag| flag.to_string()));
+    call.set("column_groups", options.column_groups.map(|flag| flag.to_string()));
     call.set("constraints", constraints(&options.constraints));
     call.set(
         "suppress",
@@ -112,7 +114,6 @@ pub fn anonymize(job: &Job, publish: Option<&str>) -> String {
     ] {
         call.set(name, number.map(|number| format!("{number:?}")));
     }
-    call.text("diversity", options.diversity.as_ref());
     call.set("hierarchies", hierarchies(job, |_| true));
     call.on("anonymize", &[ORIGINAL])
 }

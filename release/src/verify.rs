@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::measure::told_value;
 
 use crate::error::{Error, Result};
 use crate::job::{Checks, Format, Job};
@@ -97,7 +98,8 @@ pub(crate) async fn verify(
     }
     let mut unmet = Vec::new();
     check_columns(job, written, &mut unmet);
-    let measures = measures(job, context, observer).await?;
+    let mut measures = measures(job, context, observer).await?;
+    measures.extend(written.iter().flat_map(|table| persons(job, table)));
     let counts = counts(job, context, written, &measures).await?;
     if let Some(table) = written.iter().find(|table| table.rows != counts.rows_published) {
         unmet.push(format!(
@@ -105,14 +107,30 @@ pub(crate) async fn verify(
             table.rows, table.name, counts.rows_published
         ));
     }
+    let checks = evaluate(job, &measures, &counts);
+    let measures: Vec<Measure> = measures.into_iter().map(Measure::told).collect();
     for measure in measures.iter().filter(|measure| measure.is_broken()) {
         unmet.push(broken_promise(measure));
     }
-    let checks = evaluate(job, &measures, &counts);
     for check in checks.iter().filter(|check| !check.holds) {
         unmet.push(broken_check(check));
     }
     Ok(Findings { measures, counts, checks, unmet })
+}
+
+/// What was counted when the release was made: the column that tells persons apart is not published.
+fn persons(job: &Job, table: &Written) -> Vec<Measure> {
+    if job.anonymize.privacy_unit.is_none() {
+        return Vec::new();
+    }
+    let measure = |name: &str, target: Option<f64>| {
+        let found = table.persons.iter().find(|(found, _)| *found == name);
+        let value = found.map(|(_, value)| *value);
+        // The operator has checked exact shares; this one is rounded.
+        let holds = target.map(|target| value.is_some_and(|value| value <= target + 0.000_5));
+        Measure { measure: name.to_owned(), column: None, value, target, holds }
+    };
+    vec![measure("unit_share", job.anonymize.unit_share), measure("split_persons", None)]
 }
 
 /// Columns that must never leave did not.
@@ -133,7 +151,7 @@ pub(crate) async fn measures(
     observer: &dyn Observer,
 ) -> Result<Vec<Measure>> {
     let mut measures = report(context, &sql::privacy_report(job), observer).await?;
-    if job.anonymize.diversity.as_deref() == Some("distinct") {
+    if job.anonymize.is_paper() {
         // The options ask for l different values and promise no chance.
         for measure in measures.iter_mut().filter(|measure| measure.measure == "naming_chance") {
             (measure.target, measure.holds) = (None, None);
@@ -257,10 +275,11 @@ fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
         let Some(limit) = limit else { return };
         let found: Vec<&Measure> = of(name).collect();
         if found.is_empty() {
-            checks.push(judge(check, None, (limit, at_least), None));
+            checks.push(judge((check, name), None, (limit, at_least), None));
         }
         for measure in found {
-            checks.push(judge(check, measure.column.clone(), (limit, at_least), measure.value));
+            let column = measure.column.clone();
+            checks.push(judge((check, name), column, (limit, at_least), measure.value));
         }
     };
     all("min_k", "k", min_k.as_ref().map(whole), true);
@@ -272,27 +291,29 @@ fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
         let ncp = of("ncp").find(|measure| measure.column.as_deref() == column);
         ncp.and_then(|measure| measure.value)
     };
-    checks.extend(max_loss.map(|limit| judge("max_loss", None, (limit, false), loss(None))));
+    let max_loss =
+        max_loss.map(|limit| judge(("max_loss", "ncp"), None, (limit, false), loss(None)));
+    checks.extend(max_loss);
     for (column, limit) in max_column_loss {
         let lost = loss(Some(column));
-        checks.push(judge("max_column_loss", Some(column.clone()), (*limit, false), lost));
+        let column = Some(column.clone());
+        checks.push(judge(("max_column_loss", "ncp"), column, (*limit, false), lost));
     }
     let suppressed = match counts.rows_original {
         0 => None,
         rows => Some(counts.rows_suppressed as f64 / rows as f64),
     };
-    checks.extend(
-        max_suppressed.map(|limit| judge("max_suppressed", None, (limit, false), suppressed)),
-    );
+    let names = ("max_suppressed", "suppressed_share");
+    checks.extend(max_suppressed.map(|limit| judge(names, None, (limit, false), suppressed)));
     let rows = Some(counts.rows_published as f64);
-    checks
-        .extend(min_rows.as_ref().map(|limit| judge("min_rows", None, (whole(limit), true), rows)));
+    let min_rows = min_rows.as_ref().map(whole);
+    checks.extend(min_rows.map(|limit| judge(("min_rows", "rows"), None, (limit, true), rows)));
     checks
 }
 
-/// What cannot be told does not hold.
+/// What cannot be told does not hold. Judged is the exact value of the measure, told are three digits of it.
 fn judge(
-    check: &str,
+    (check, measure): (&str, &str),
     column: Option<String>,
     (limit, at_least): (f64, bool),
     value: Option<f64>,
@@ -303,6 +324,7 @@ fn judge(
         true => value >= limit - ROUNDING,
         false => value <= limit + ROUNDING,
     });
+    let value = value.map(|value| told_value(measure, value));
     Check { check: check.to_owned(), column, limit, value, holds }
 }
 
@@ -318,6 +340,11 @@ fn broken_check(check: &Check) -> String {
     let Check { check: name, column, limit, value, .. } = check;
     let column = column.as_ref().map(|column| format!(" of '{column}'")).unwrap_or_default();
     match value {
+        Some(value) if value == limit => {
+            format!(
+                "{name}{column} = {limit} is not met, by less than the three digits that are told"
+            )
+        }
         Some(value) => format!("{name}{column} = {limit} is not met: it is {value}"),
         None => format!("{name}{column} = {limit} cannot be told of this release"),
     }

@@ -9,9 +9,9 @@ use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
 use datafusion::logical_expr::LogicalPlanBuilder;
-use datafusion::physical_plan::collect;
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+use datafusion_anonymize::engine::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
 
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
@@ -32,6 +32,8 @@ pub(crate) struct Written {
     /// The columns as they left `anonymize`.
     pub(crate) schema: SchemaRef,
     pub(crate) rows: u64,
+    /// How the rows of persons lie in the classes, which nobody can tell from what is published.
+    pub(crate) persons: Vec<(&'static str, f64)>,
 }
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
@@ -87,10 +89,28 @@ pub(crate) async fn write(
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
-    let counted = collect(plan, task).await.map_err(failed)?;
+    let counted = collect(Arc::clone(&plan), task).await.map_err(failed)?;
     let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
     let rows = counts.flatten().sum();
-    Ok(vec![Written { name: "published", url, schema, rows }])
+    let persons = persons_in(&plan);
+    Ok(vec![Written { name: "published", url, schema, rows, persons }])
+}
+
+/// What the operator that made the release says of persons.
+fn persons_in(plan: &Arc<dyn ExecutionPlan>) -> Vec<(&'static str, f64)> {
+    let found = match (plan.downcast_ref::<AnonymizeExec>(), plan.downcast_ref::<CellExec>()) {
+        (Some(exec), _) => {
+            [("unit_share", exec.unit_share()), ("split_persons", exec.split_persons())]
+        }
+        (_, Some(exec)) => [("unit_share", exec.unit_share()), ("split_persons", None)],
+        _ => [("unit_share", None), ("split_persons", None)],
+    };
+    let found: Vec<_> =
+        found.into_iter().filter_map(|(name, share)| Some((name, share?))).collect();
+    match found.is_empty() {
+        true => plan.children().into_iter().flat_map(persons_in).collect(),
+        false => found,
+    }
 }
 
 /// The plan that writes the release. Not `COPY`, which takes no quoted names for `PARTITIONED BY`.
@@ -159,7 +179,9 @@ async fn write_both(
     let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
     let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
     let tables = urls.into_iter().zip(schemas).zip(rows);
-    Ok(tables.map(|(((name, url), schema), rows)| Written { name, url, schema, rows }).collect())
+    let written =
+        |(((name, url), schema), rows)| Written { name, url, schema, rows, persons: Vec::new() };
+    Ok(tables.map(written).collect())
 }
 
 /// The type that a column has when it is read from a text file.

@@ -178,5 +178,8 @@ fn host(policy: &Policy) -> Result<SessionContext> {
     let runtime = builder.build_arc().map_err(|error| {
         Error::setup(format!("the refreshes cannot be set up: {}", error.strip_backtrace()))
     })?;
-    Ok(SessionContext::new_with_config_rt(SessionConfig::new(), runtime))
+    Ok(SessionContext::new_with_config_rt(
+        SessionConfig::new().with_collect_statistics(false),
+        runtime,
+    ))
 }

@@ -67,6 +67,8 @@ impl Workspace {
         (releases, runtime): (&Arc<Releases>, &Arc<RuntimeEnv>),
     ) -> Result<Self> {
         let config = SessionConfig::new()
+            // A view shows what is in the files of its release, and not what their statistics seem to say.
+            .with_collect_statistics(false)
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, SCHEMA);

@@ -34,6 +34,8 @@ const MODELLED: u32 = 14;
 const MODELLED_COUNTS: u32 = 15;
 /// Leaf, keyed hash of a person.
 const PERSONS: u32 = 16;
+/// How many rows name no person.
+const NOBODY: u32 = 17;
 /// Values of a modelled column of the whole table, and how often each occurs.
 const POPULATION: u32 = 20;
 /// Rows of the cell, rows of the table, cells.
@@ -217,6 +219,8 @@ struct PersonCounter {
     hashes: Vec<u64>,
     most: usize,
     by_leaf: Vec<BTreeSet<u64>>,
+    /// Rows that name nobody.
+    nobody: u64,
 }
 
 impl PersonCounter {
@@ -232,18 +236,16 @@ impl PersonCounter {
 }
 
 impl LeafCounter {
-    /// Counts by leaf: rows, values of the modelled columns except the last if it is the privacy unit, whose
-    /// persons are counted up to `persons`.
+    /// Counts by leaf: rows, values of the first `modelled` columns that models look at and, up to `persons`,
+    /// the persons of the last, the privacy unit.
     pub(crate) fn new(
         layout: &Layout,
         leaves: usize,
-        persons: Option<usize>,
+        (modelled, persons): (usize, Option<usize>),
         seed: Seed,
     ) -> Result<Self> {
-        let (unit, modelled) = match (persons, layout.modelled.split_last()) {
-            (Some(most), Some((unit, modelled))) => (Some((*unit, most)), modelled),
-            _ => (None, &layout.modelled[..]),
-        };
+        let unit = persons.zip(layout.modelled.last()).map(|(most, unit)| (*unit, most));
+        let modelled = &layout.modelled[..modelled.min(layout.modelled.len())];
         let counter = |at: &usize| {
             let field = layout.schema.field(*at);
             ModelledCounter {
@@ -258,7 +260,7 @@ impl LeafCounter {
             let hasher = RowHasher::new(&[0], &[data_type], seed)?;
             let hasher = hasher.ok_or_else(|| Error::bug("a column has no hash"))?;
             let by_leaf = vec![BTreeSet::new(); leaves];
-            Ok(PersonCounter { at, hasher, hashes: Vec::new(), most, by_leaf })
+            Ok(PersonCounter { at, hasher, hashes: Vec::new(), most, by_leaf, nobody: 0 })
         });
         Ok(Self {
             rows: vec![0; leaves],
@@ -280,6 +282,7 @@ impl LeafCounter {
         if let Some(persons) = &mut self.persons {
             persons.hashes.clear();
             let column = Arc::clone(batch.column(persons.at));
+            persons.nobody += column.logical_null_count() as u64;
             persons.hasher.hash(&[column], &mut persons.hashes)?;
         }
         for row in 0..batch.num_rows() {
@@ -325,6 +328,8 @@ impl LeafCounter {
             let leaves = UInt32Array::from_iter_values(all.iter().map(|(leaf, _)| *leaf));
             let hashes = UInt64Array::from_iter_values(all.iter().map(|(_, hash)| *hash));
             pages.push(Page::new(PERSONS, 0, vec![Arc::new(leaves), Arc::new(hashes)])?);
+            let nobody = UInt64Array::from(vec![persons.nobody]);
+            pages.push(Page::new(NOBODY, 0, vec![Arc::new(nobody)])?);
         }
         Ok(pages)
     }
@@ -335,10 +340,12 @@ impl LeafCounter {
 pub(crate) struct LeafCounts {
     /// Rows by leaf.
     pub(crate) rows: Vec<u64>,
-    /// The modelled columns, without the privacy unit.
+    /// The modelled columns; the privacy unit is the last of them if the rows of persons are counted.
     pub(crate) modelled: Vec<ModelledCounts>,
     /// Smallest keyed hashes of the persons, by leaf; empty without a privacy unit.
     pub(crate) persons: Vec<BTreeSet<u64>>,
+    /// Rows whose privacy unit is NULL.
+    pub(crate) nobody: u64,
 }
 
 /// A modelled column of the whole table.
@@ -373,6 +380,7 @@ impl LeafCounts {
     ) -> Result<Self> {
         let mut rows = vec![0; leaves];
         let mut persons: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); leaves];
+        let mut nobody = 0;
         for pages in partitions {
             let counts = page(pages, ROWS)?.numbers::<UInt64Type>(0)?;
             if counts.len() != leaves {
@@ -385,11 +393,14 @@ impl LeafCounts {
                     persons.get_mut(*leaf as usize).ok_or_else(foreign)?.insert(*hash);
                 }
             }
+            for page in pages.iter().filter(|page| page.kind == NOBODY) {
+                nobody += page.numbers::<UInt64Type>(0)?.iter().sum::<u64>();
+            }
         }
         let modelled = (0..modelled)
             .map(|at| ModelledCounts::merge(layout, partitions, (at, leaves)))
             .collect::<Result<_>>()?;
-        Ok(Self { rows, modelled, persons })
+        Ok(Self { rows, modelled, persons, nobody })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, GenericByteViewArray, PrimitiveArray,
-    UInt32Array, downcast_dictionary_array, make_array,
+    RecordBatch, RecordBatchOptions, UInt32Array, downcast_dictionary_array, make_array,
 };
 use arrow::buffer::{MutableBuffer, NullBuffer};
 use arrow::compute::{cast, take};
@@ -25,6 +25,21 @@ use crate::error::Result;
 /// The same values in buffers of their own.
 pub(super) fn live_values(array: &ArrayRef) -> Result<ArrayRef> {
     rebuilt(array).map_err(kernel_failed("sensitive or kept"))
+}
+
+/// The same rows in buffers that hold nothing else. Whatever drops rows of a batch (a filter, a limit, a join) keeps the
+/// dictionaries, the buffers behind views and, where it slices, all of the values.
+pub(crate) fn live_batch(batch: &RecordBatch) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let rows = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+    let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+        let live = take(column, &rows, None).and_then(|copied| rebuilt(&copied));
+        live.map_err(kernel_failed(field.name()))
+    });
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let live = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options);
+    live.map_err(kernel_failed("published"))
 }
 
 fn rebuilt(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {

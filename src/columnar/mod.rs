@@ -12,6 +12,7 @@ mod automatic;
 mod cell_plan;
 mod cells;
 mod coded;
+mod column_groups;
 mod domain;
 mod intern;
 mod kind;
@@ -37,9 +38,11 @@ pub(crate) use cells::{
     GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
 };
 pub use coded::CodedChunk;
+pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
+pub(crate) use live::live_batch;
 pub(crate) use pages::{
     Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
 };

@@ -10,6 +10,7 @@ use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 
+use super::column_groups::ColumnGroups;
 use super::kernel_failed;
 use super::live::live_values;
 use super::payload::{Gathered, PayloadOf};
@@ -35,6 +36,8 @@ pub enum OutputColumn {
     PayloadApart(usize),
     /// The number of the class.
     ClassId,
+    /// Which columns of the class were permuted together.
+    ColumnGroups,
 }
 
 impl OutputColumn {
@@ -45,7 +48,7 @@ impl OutputColumn {
             | Self::SlicedQuasiIdentifier(_)
             | Self::Payload(_)
             | Self::PayloadApart(_) => true,
-            Self::QuasiIdentifier(_) | Self::ClassId => false,
+            Self::QuasiIdentifier(_) | Self::ClassId | Self::ColumnGroups => false,
         }
     }
 }
@@ -64,6 +67,8 @@ pub enum Cells {
         /// By position, that of the row of the class whose kept columns are published; empty if there are
         /// none.
         kept: Vec<u32>,
+        /// What says which columns of a class were permuted together.
+        groups: ColumnGroups,
     },
 }
 
@@ -161,8 +166,8 @@ pub struct ReleaseForm {
 /// Keyed hashes that order rows of a class.
 #[derive(Debug, Clone, Copy)]
 pub enum TieKeys {
-    /// Of the sensitive values, then of the kept columns.
-    SensitiveAndKept,
+    /// Of the whole row, as [`RowKeys`] has them.
+    WholeRow,
     /// Of the quasi-identifiers, then of the kept columns: the order of a table without sensitive
     /// values must not depend on them.
     QuasiIdentifiersAndKept(Seed),
@@ -282,6 +287,15 @@ impl Publisher {
                 let first = classes.start as u64;
                 let ids = class_of.values().iter().map(|class| first + u64::from(*class));
                 Ok(Arc::new(ids.collect::<UInt64Array>()) as ArrayRef)
+            }
+            OutputColumn::ColumnGroups => {
+                let Cells::Sliced { groups, .. } = &self.table.cells else {
+                    return Err(Error::bug(
+                        "a release that is not sliced has no groups of columns",
+                    ));
+                };
+                take(&groups.publish(classes.clone()), &class_of, None)
+                    .map_err(kernel_failed("column_groups"))
             }
             OutputColumn::SlicedQuasiIdentifier(index) => {
                 let values = self.per_row(rows, &classes, *index)?;
@@ -417,7 +431,9 @@ impl Publisher {
                         None => None,
                     }
                 }
-                OutputColumn::QuasiIdentifier(_) | OutputColumn::ClassId => None,
+                OutputColumn::QuasiIdentifier(_)
+                | OutputColumn::ClassId
+                | OutputColumn::ColumnGroups => None,
             })
         };
         let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());
@@ -436,9 +452,9 @@ impl Publisher {
     }
 
     fn tie<C: Code, const W: usize>(&self, row: &Row<C, W>) -> (u64, u64) {
-        let (sensitive, kept) = self.table.keys.key(row.id);
+        let (whole, kept) = self.table.keys.key(row.id);
         match self.form.ties {
-            TieKeys::SensitiveAndKept => (sensitive, kept),
+            TieKeys::WholeRow => (whole, kept),
             TieKeys::QuasiIdentifiersAndKept(seed) => (row.quasi_identifier_hash(seed), kept),
         }
     }

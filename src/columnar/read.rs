@@ -12,7 +12,7 @@ use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::row_hash::RowHasher;
 use crate::error::Result;
-use crate::model::Seed;
+use crate::model::{Purpose, Secret};
 
 /// Which columns of the input play which part, by position.
 #[derive(Debug, Clone)]
@@ -23,15 +23,20 @@ pub struct Layout {
     pub quasi_identifiers: Vec<usize>,
     /// The columns that models look at, the privacy unit among them.
     pub modelled: Vec<usize>,
-    /// The columns whose values come first in the row key: sensitive ones and the privacy unit.
+    /// The columns whose values are part of the row key: sensitive ones and the privacy unit.
     pub keyed: Vec<usize>,
-    /// The kept columns, second in the row key.
+    /// The kept columns, which number rows that are equal in all others.
     pub kept: Vec<usize>,
     /// The columns that are published as they are.
     pub payload: Vec<usize>,
 }
 
 impl Layout {
+    /// Whether rows of equal quasi-identifiers can be told apart.
+    pub fn has_ties(&self) -> bool {
+        !self.keyed.is_empty() || !self.kept.is_empty()
+    }
+
     /// The published columns as they wait: dictionaries with small keys, which could not number the
     /// values of several batches, as plain values.
     pub fn waiting_payload(&self) -> Schema {
@@ -83,15 +88,15 @@ const CHUNK_ROWS: usize = 8192;
 
 impl Reader {
     /// A reader without rows.
-    pub fn new(layout: &Arc<Layout>, seed: Seed) -> Result<Self> {
+    pub fn new(layout: &Arc<Layout>, secret: Secret) -> Result<Self> {
         let field = |column: &usize| layout.schema.field(*column);
         let types: Vec<DataType> =
             layout.schema.fields().iter().map(|field| field.data_type().clone()).collect();
         let interner =
             |column: &usize| Interner::new(field(column).name(), field(column).data_type());
         Ok(Self {
-            keyed: RowHasher::new(&layout.keyed, &types, seed)?,
-            kept: RowHasher::new(&layout.kept, &types, seed)?,
+            keyed: RowHasher::new(&layout.keyed, &types, secret.seed(Purpose::SensitiveValues))?,
+            kept: RowHasher::new(&layout.kept, &types, secret.seed(Purpose::KeptValues))?,
             interners: layout
                 .quasi_identifiers
                 .iter()
@@ -110,10 +115,10 @@ impl Reader {
     /// too. One array per quasi-identifier and modelled column, `None` where nothing is known.
     pub fn of_values(
         layout: &Arc<Layout>,
-        seed: Seed,
+        secret: Secret,
         values: &[Option<ArrayRef>],
     ) -> Result<Self> {
-        let mut reader = Self::new(layout, seed)?;
+        let mut reader = Self::new(layout, secret)?;
         for (interner, values) in reader.interners.iter_mut().zip(values) {
             if let Some(values) = values {
                 interner.intern(values, &mut Vec::with_capacity(values.len()))?;

@@ -13,7 +13,7 @@ use super::read::{Layout, Reader};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
 use crate::model::{
-    Cancel, Code, Row, RowKeys, RowTable, ScratchFile, SensitiveColumn, Store, with_rows,
+    Cancel, Code, Row, RowKeys, RowTable, ScratchFile, Seed, SensitiveColumn, Store, with_rows,
 };
 
 /// Everything a method works from.
@@ -152,7 +152,7 @@ fn too_wide(columns: usize) -> Error {
 #[derive(Default)]
 pub(crate) struct TableFiles {
     pub(crate) rows: Option<ScratchFile>,
-    pub(crate) keyed: Option<ScratchFile>,
+    pub(crate) ties: Option<ScratchFile>,
     pub(crate) kept: Option<ScratchFile>,
     pub(crate) modelled: Vec<Option<ScratchFile>>,
 }
@@ -180,12 +180,11 @@ impl TableBuilder {
         let rows = RowTable::zeroed_in(total, columns, coding.cardinality(), files.rows)
             .ok_or_else(|| too_wide(columns))?
             .map_err(failed)?;
-        let keys = |read: &[usize], file| {
-            Store::zeroed_in(if read.is_empty() { 0 } else { total }, file).map_err(failed)
-        };
+        let keys =
+            |has: bool, file| Store::zeroed_in(if has { total } else { 0 }, file).map_err(failed);
         let keys = RowKeys {
-            sensitive: keys(&layout.keyed, files.keyed)?,
-            kept: keys(&layout.kept, files.kept)?,
+            ties: keys(layout.has_ties(), files.ties)?,
+            kept: keys(!layout.kept.is_empty(), files.kept)?,
         };
         files.modelled.resize_with(layout.modelled.len(), || None);
         let described = layout.modelled.iter().zip(&coding.modelled_values).zip(files.modelled);
@@ -217,7 +216,7 @@ impl TableBuilder {
         }
         let CodedTable { rows, modelled, keys, .. } = &mut self.table;
         let beside = Beside {
-            keyed: keys.sensitive.get_mut(start..).unwrap_or_default(),
+            ties: keys.ties.get_mut(start..).unwrap_or_default(),
             kept: keys.kept.get_mut(start..).unwrap_or_default(),
             modelled: modelled.iter_mut().map(|column| &mut column.codes[start..]).collect(),
         };
@@ -231,18 +230,20 @@ impl TableBuilder {
         })
     }
 
-    /// The table, which must be full.
-    pub fn finish(self) -> Result<CodedTable> {
-        if self.filled != self.table.rows.len() {
+    /// The table, which must be full, with the keys of its rows. Works on the current rayon pool.
+    pub fn finish(self, ties: Seed, cancel: &Cancel) -> Result<CodedTable> {
+        let Self { mut table, filled, .. } = self;
+        if filled != table.rows.len() {
             return Err(Error::bug("fewer rows came back than were read"));
         }
-        Ok(self.table)
+        table.keys.break_ties(&table.rows, ties, cancel)?;
+        Ok(table)
     }
 }
 
 /// What stands beside the codes of some rows.
 struct Beside<'a> {
-    keyed: &'a mut [u64],
+    ties: &'a mut [u64],
     kept: &'a mut [u64],
     modelled: Vec<&'a mut [u32]>,
 }
@@ -265,7 +266,7 @@ fn split<'a, C: Code, const W: usize>(
     for chunk in chunks {
         let len = chunk.rows();
         let of_chunk = Beside {
-            keyed: take_front(&mut beside.keyed, len),
+            ties: take_front(&mut beside.ties, len),
             kept: take_front(&mut beside.kept, len),
             modelled: beside.modelled.iter_mut().map(|codes| take_front(codes, len)).collect(),
         };
@@ -300,7 +301,10 @@ impl<C: Code, const W: usize> Part<'_, C, W> {
             let remap = remaps[columns + at];
             numbers.for_each(|at, number| codes[at] = remap[number as usize]);
         }
-        beside.keyed.copy_from_slice(&chunk.keyed_hashes);
+        // Without keyed columns all rows of a tuple start alike.
+        if !chunk.keyed_hashes.is_empty() {
+            beside.ties.copy_from_slice(&chunk.keyed_hashes);
+        }
         beside.kept.copy_from_slice(&chunk.kept_hashes);
     }
 }

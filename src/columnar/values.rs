@@ -18,7 +18,38 @@ pub(super) fn write(values: &ArrayRef, name: &str) -> Result<StringArray> {
         DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => out_of_calendar(name),
         _ => kernel_failed(name)(error),
     })?;
-    Ok(written.as_string::<i32>().clone())
+    let written = written.as_string::<i32>().clone();
+    match local_mean_times(values, name)? {
+        local if local.contains(&true) => written_in_utc(values, name, &(written, local)),
+        _ => Ok(written),
+    }
+}
+
+/// Which instants are at an offset that is no whole number of minutes, as before standard time: text
+/// cannot say such an offset, and a rounded one would be another instant.
+fn local_mean_times(values: &ArrayRef, name: &str) -> Result<Vec<bool>> {
+    let DataType::Timestamp(_, Some(_)) = values.data_type() else { return Ok(Vec::new()) };
+    let (local, utc) = (instants(values, name)?, instants(&in_utc(values, name)?, name)?);
+    let odd = |(local, utc): (&Instant, &Instant)| (*local - *utc).num_seconds() % 60 != 0;
+    Ok(local.iter().zip(&utc).map(odd).collect())
+}
+
+fn in_utc(values: &ArrayRef, name: &str) -> Result<ArrayRef> {
+    let DataType::Timestamp(unit, Some(_)) = values.data_type() else {
+        return Ok(Arc::clone(values));
+    };
+    cast(values, &DataType::Timestamp(*unit, Some("UTC".into()))).map_err(kernel_failed(name))
+}
+
+/// The texts, those that are marked in UTC.
+fn written_in_utc(
+    values: &ArrayRef,
+    name: &str,
+    (written, marked): &(StringArray, Vec<bool>),
+) -> Result<StringArray> {
+    let utc = cast(&in_utc(values, name)?, &DataType::Utf8).map_err(kernel_failed(name))?;
+    let each = written.iter().zip(utc.as_string::<i32>()).zip(marked);
+    Ok(each.map(|((local, utc), marked)| if *marked { utc } else { local }).collect())
 }
 
 /// Values as points on a line.
@@ -168,6 +199,8 @@ pub(super) fn written_date(days: i128) -> String {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::TimestampSecondArray;
+
     use super::*;
 
     #[test]
@@ -178,6 +211,17 @@ mod tests {
         assert_eq!(scaled("5", 0), Some(5));
         assert_eq!(scaled("5.0", 0), Some(5));
         assert_eq!(scaled("ten", 0), None);
+    }
+
+    #[test]
+    fn instants_before_standard_time_are_written_in_utc() -> Result<()> {
+        // Berlin was 53 minutes and 28 seconds ahead until 1893.
+        let before = -2_600_000_000;
+        let zoned = TimestampSecondArray::from(vec![before, 0]).with_timezone("Europe/Berlin");
+        let written = write(&(Arc::new(zoned) as ArrayRef), "seen")?;
+        assert_eq!(written.value(0), "1887-08-11T09:46:40Z");
+        assert_eq!(written.value(1), "1970-01-01T01:00:00+01:00");
+        Ok(())
     }
 
     #[test]

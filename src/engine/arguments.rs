@@ -93,16 +93,24 @@ impl Arguments {
         Ok(())
     }
 
-    fn take(&mut self, name: &str) -> Option<SqlExpr> {
+    pub(super) fn take(&mut self, name: &str) -> Option<SqlExpr> {
         let position = self.named.iter().position(|(given, _)| given == name)?;
         Some(self.named.swap_remove(position).1)
+    }
+
+    fn null(&self, name: &str, wanted: &str) -> DataFusionError {
+        plan_datafusion_err!(
+            "{}: option '{name}' is NULL: leave it out, or write {wanted}",
+            self.function
+        )
     }
 
     fn wrong(&self, name: &str, wanted: &str) -> DataFusionError {
         plan_datafusion_err!("{}: option '{name}' must be {wanted}", self.function)
     }
 
-    /// A constant, of whatever type. `NULL` counts as left out.
+    /// A constant, of whatever type. `NULL` is a mistake: a computed value that happens to be missing must not
+    /// drop a requirement.
     fn constant(
         &mut self,
         name: &str,
@@ -112,7 +120,10 @@ impl Arguments {
         let Some(value) = self.take(name) else { return Ok(None) };
         let scalar = fold(value, context)
             .ok_or_else(|| self.wrong(name, &format!("a constant, {wanted}")))?;
-        Ok((!scalar.is_null()).then_some(scalar))
+        match scalar.is_null() {
+            true => Err(self.null(name, wanted)),
+            false => Ok(Some(scalar)),
+        }
     }
 
     pub(super) fn integer(
@@ -147,9 +158,8 @@ impl Arguments {
         let items = match list_items(value.clone()) {
             Some(items) if items.is_empty() => return Err(self.wrong(name, &wanted)),
             Some(items) => items,
-            // NULL counts as left out.
             None if fold(value.clone(), context).is_some_and(|scalar| scalar.is_null()) => {
-                return Ok(Vec::new());
+                return Err(self.null(name, &wanted));
             }
             None => vec![value],
         };
@@ -260,7 +270,7 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<String>> {
-        let wanted = format!("a whole number or a text, as in {name} => 42");
+        let wanted = format!("a text or a whole number, as in {name} => '…'");
         let Some(scalar) = self.constant(name, &wanted, context)? else { return Ok(None) };
         let accepted = scalar.data_type().is_integer() || scalar.try_as_str().flatten().is_some();
         if accepted { Ok(Some(scalar.to_string())) } else { Err(self.wrong(name, &wanted)) }

@@ -1,6 +1,5 @@
 //! `anonymize` for Rust programs: a builder over a `DataFrame`.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::error::Result;
@@ -13,12 +12,12 @@ use super::logical::{AnonymizeNode, hierarchy_input};
 use super::method::Method;
 use super::options::{Hierarchy, Options, Sensitivity};
 use super::planning_error;
-use super::session::SessionSeed;
+use super::session::SessionSecret;
 use super::spec::{Models, Publish, Suppress};
 use crate::columnar::Ranges;
+use crate::method::Variant;
 use crate::method::partition::Split;
-use crate::method::slicing::Diversity;
-use crate::model::{AlphaScope, Seed};
+use crate::model::{AlphaScope, Secret};
 
 /// Builds the same plan as the SQL function. The session must know the functions
 /// ([`register_all`](super::register_all)).
@@ -81,6 +80,13 @@ impl Anonymize {
     /// The column that tells persons apart: k then counts persons instead of rows.
     pub fn privacy_unit(mut self, column: impl Into<String>) -> Self {
         self.options.privacy_unit = Some(column.into());
+        self
+    }
+
+    /// The largest share of a class that one person may hold, above 0 and at most 1. Needs a privacy unit;
+    /// without it one person may hold all but k − 1 rows of a class.
+    pub fn unit_share(mut self, share: f64) -> Self {
+        self.options.unit_share = Some(share);
         self
     }
 
@@ -193,12 +199,21 @@ impl Anonymize {
         self
     }
 
-    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`], and the most
-    /// attributes of any association and column.
-    pub fn column_sizes(mut self, sizes: RangeInclusive<usize>) -> Self {
-        let whole = |size: usize| Some(i64::try_from(size).unwrap_or(i64::MAX));
-        self.options.slicing.min_columns = whole(*sizes.start());
-        self.options.slicing.max_columns = whole(*sizes.end());
+    /// The most attributes of a column for [`Method::AsgLs`] and [`Method::Slicing`], and of an association.
+    pub fn max_columns(mut self, most: usize) -> Self {
+        self.options.slicing.max_columns = Some(i64::try_from(most).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`] in its paper.
+    pub fn min_columns(mut self, fewest: usize) -> Self {
+        self.options.slicing.min_columns = Some(i64::try_from(fewest).unwrap_or(i64::MAX));
+        self
+    }
+
+    /// Whether a sliced release says in a column `column_groups` which columns of a bucket were permuted together.
+    pub fn column_groups(mut self, publish: bool) -> Self {
+        self.options.slicing.column_groups = Some(publish);
         self
     }
 
@@ -206,16 +221,6 @@ impl Anonymize {
     /// [`Method::Slicing`].
     pub fn rare_below(mut self, share: f64) -> Self {
         self.options.slicing.rare_below = Some(share);
-        self
-    }
-
-    /// What l means for [`Method::AsgLs`] and [`Method::Slicing`].
-    pub fn diversity(mut self, diversity: Diversity) -> Self {
-        let name = match diversity {
-            Diversity::Frequency => "frequency",
-            Diversity::Distinct => "distinct",
-        };
-        self.options.slicing.diversity = Some(name.to_owned());
         self
     }
 
@@ -267,10 +272,13 @@ impl Anonymize {
         self
     }
 
-    /// Whether rows of one sensitive value change places between the classes of [`Method::AlphaK`], by
-    /// the seed. Otherwise they stand in the order of their quasi-identifiers, which can be exploited.
-    pub fn mix(mut self, mix: bool) -> Self {
-        self.options.mix = Some(mix);
+    /// Which version of the method runs: the best one, or the one that its paper prints.
+    pub fn variant(mut self, variant: Variant) -> Self {
+        let name = match variant {
+            Variant::Best => "best",
+            Variant::Paper => "paper",
+        };
+        self.options.variant = Some(name.to_owned());
         self
     }
 
@@ -307,11 +315,12 @@ impl Anonymize {
         self
     }
 
-    /// The secret that breaks ties. Without it one is drawn per session.
+    /// The secret that breaks ties, as `seed => …` in SQL. Without it one is drawn per session. A release that is
+    /// written needs one of 16 characters or more, or `SET anonymize.allow_short_seeds = true`.
     // By value, so that numbers and texts can be written where the builder is called.
     #[allow(clippy::needless_pass_by_value)]
     pub fn seed(mut self, seed: impl ToString) -> Self {
-        self.options.seed = Some(Seed::from_bytes(seed.to_string().as_bytes()));
+        self.options.seed = Some(Secret::from_text(&seed.to_string()));
         self
     }
 
@@ -330,9 +339,9 @@ pub(super) fn plan_anonymize(
     state: &SessionState,
 ) -> Result<LogicalPlan> {
     let settings = AnonymizeConfig::of(state.config_options());
-    let seed = SessionSeed::of(state.config())?;
+    let secret = SessionSecret::of(state.config())?;
     let (spec, tables) =
-        options.resolve(input.schema(), &settings, seed).map_err(planning_error)?;
+        options.resolve(input.schema(), &settings, secret).map_err(planning_error)?;
     let hierarchies = (tables.into_iter().enumerate())
         .map(|(number, table)| hierarchy_input(table, number))
         .collect::<Result<_>>()?;

@@ -22,6 +22,8 @@ pub struct AnonymizeConfig {
     pub ranges: String,
     /// Cells that a table is cut into to be anonymized in parts; 0 and 1 mean in one piece.
     pub cells: u32,
+    /// Whether releases may be written that were made under a seed of fewer than 16 characters; for tests.
+    pub allow_short_seeds: bool,
 }
 
 impl Default for AnonymizeConfig {
@@ -32,6 +34,7 @@ impl Default for AnonymizeConfig {
             split: "least_loss".to_owned(),
             ranges: "label".to_owned(),
             cells: 0,
+            allow_short_seeds: false,
         }
     }
 }
@@ -73,6 +76,14 @@ impl ExtensionOptions for AnonymizeConfig {
                     config_datafusion_err!(
                         "setting 'anonymize.cells' must be a whole number up to {MOST_CELLS}, as in SET \
                          anonymize.cells = 8; 0 anonymizes a table in one piece"
+                    )
+                })?;
+            }
+            "allow_short_seeds" => {
+                self.allow_short_seeds = value.parse().map_err(|_| {
+                    config_datafusion_err!(
+                        "setting 'anonymize.allow_short_seeds' must be true or false, as in SET \
+                         anonymize.allow_short_seeds = true"
                     )
                 })?;
             }
@@ -119,6 +130,11 @@ impl ExtensionOptions for AnonymizeConfig {
                 "cells",
                 self.cells.to_string(),
                 "Cells that a table is cut into to be anonymized in parts, on several machines; 0: in one piece",
+            ),
+            entry(
+                "allow_short_seeds",
+                self.allow_short_seeds.to_string(),
+                "Whether releases may be written whose seed has fewer than 16 characters; for tests",
             ),
         ]
     }

@@ -13,7 +13,10 @@ use datafusion::logical_expr::{
 };
 
 use super::spec::{Publish, Spec, listed};
-use crate::columnar::{Kind, OutputColumn};
+use crate::columnar::{ColumnGroups, Kind, OutputColumn};
+
+/// The column that says which columns of a bucket were permuted together.
+pub(super) const COLUMN_GROUPS: &str = "column_groups";
 
 /// The qualifier of the output's columns, until an alias replaces it.
 pub const QUALIFIER: &str = "anonymize";
@@ -72,6 +75,8 @@ pub struct Binding {
     pub publish: Option<Publish>,
     /// Whether rows are published in columns that were permuted apart.
     pub sliced: bool,
+    /// Whether it is published which columns were permuted together.
+    pub column_groups: bool,
 }
 
 impl Binding {
@@ -89,6 +94,7 @@ impl Binding {
             privacy_unit: spec.privacy_unit.as_ref().map(index).transpose()?,
             publish: spec.publish,
             sliced: spec.slicing.is_some(),
+            column_groups: spec.slicing.as_ref().is_some_and(|slicing| slicing.column_groups),
         })
     }
 
@@ -128,9 +134,10 @@ impl Binding {
             quasi_identifier.map(as_published).or(kept.map(as_kept))
         });
         let class_id = class_id.then_some(OutputColumn::ClassId);
+        let groups = self.column_groups.then_some(OutputColumn::ColumnGroups);
         match self.publish {
             Some(Publish::Sensitive) => class_id.into_iter().chain(published).collect(),
-            _ => published.chain(class_id).collect(),
+            _ => published.chain(class_id).chain(groups).collect(),
         }
     }
 }
@@ -162,6 +169,9 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
                 input.field(payload[index]).clone()
             }
             OutputColumn::ClassId => Field::new(spec.class_column(), DataType::UInt64, false),
+            OutputColumn::ColumnGroups => {
+                Field::new(COLUMN_GROUPS, ColumnGroups::data_type(), false)
+            }
         })
     };
     binding.output(spec.class_id).into_iter().map(field).collect()
@@ -183,6 +193,9 @@ pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     }
     if spec.privacy_unit.is_some() {
         metadata.insert("anonymize.k_counts".to_owned(), "privacy units".to_owned());
+    }
+    if let Some(share) = spec.unit_share {
+        metadata.insert("anonymize.unit_share".to_owned(), share.to_string());
     }
     metadata
 }
@@ -234,7 +247,7 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
             OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
                 Some(payload[*index])
             }
-            OutputColumn::ClassId => None,
+            OutputColumn::ClassId | OutputColumn::ColumnGroups => None,
         });
         let all = |plan: &LogicalPlan| (0..plan.schema().fields().len()).collect();
         Some(std::iter::once(of_input.collect()).chain(self.hierarchies.iter().map(all)).collect())

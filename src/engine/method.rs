@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::spec::choose;
 use crate::error::{Error, Result};
-use crate::method::classfly::Variant;
+use crate::method::classfly::Search;
 use crate::method::cluster::{Clustering, Scale};
 use crate::method::partition::Cut;
 
@@ -74,7 +74,7 @@ pub enum Approach {
     /// Rows are frozen where they lose least, and the rest climbs; one requirement.
     Layer,
     /// Values climb their hierarchies until all constraints hold; rows are frozen on the way.
-    Freeze(Variant),
+    Freeze(Search),
     /// Values of all rows climb together.
     FullDomain,
     /// Groups are parted under the children of their nodes.
@@ -125,9 +125,9 @@ impl Method {
             Self::Layered => Approach::Layer,
             Self::Mondrian => Approach::Partition(Cut::Strict),
             Self::MondrianRelaxed => Approach::Partition(Cut::Relaxed),
-            Self::ClassflyComplete | Self::Classfly => Approach::Freeze(Variant::Complete),
-            Self::ClassflyPartial => Approach::Freeze(Variant::Partial),
-            Self::ClassflyNaive => Approach::Freeze(Variant::Naive),
+            Self::ClassflyComplete | Self::Classfly => Approach::Freeze(Search::Complete),
+            Self::ClassflyPartial => Approach::Freeze(Search::Partial),
+            Self::ClassflyNaive => Approach::Freeze(Search::Naive),
             Self::Datafly => Approach::FullDomain,
             Self::AlphaK => Approach::TwoTables,
             Self::TopDown => Approach::Specialize,

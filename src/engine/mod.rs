@@ -1,6 +1,7 @@
 //! The functions as parts of DataFusion: SQL, logical node, physical operator, settings.
 
 mod arguments;
+mod arrow_files;
 mod builder;
 mod census;
 #[cfg(feature = "codec")]
@@ -8,6 +9,7 @@ pub(crate) mod codec;
 mod config;
 mod errors;
 mod exec;
+mod file_statistics;
 mod hierarchies;
 mod logical;
 mod method;
@@ -17,8 +19,10 @@ mod planner;
 mod reports;
 mod session;
 mod spec;
+mod staging;
 mod two_tables;
 mod visible_order;
+mod written;
 
 pub use builder::Anonymize;
 #[cfg(feature = "codec")]
@@ -26,20 +30,24 @@ pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
 pub use errors::without_values;
 pub use exec::{
-    AnonymizeExec, CellColumns, CellExec, CellStep, PlanCells, PlanForCluster, ReleaseShape,
-    WithheldErrorsExec,
+    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, PlanForCluster,
+    ReleaseShape, WithheldErrorsExec,
 };
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
-pub use physical::{AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release};
+pub use physical::{
+    AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,
+};
 pub use planner::AnonymizeRelationPlanner;
 pub use reports::{ReportExec, ReportNode};
 pub use session::{
     register_all, register_sql, use_seed, with_cluster_planning, with_planning, with_settings,
 };
 pub use spec::{Models, Publish, Spec, Suppress};
+pub use staging::{StageReleases, staged_copy, sync_directory, sync_tree, until_published};
 pub use two_tables::{TwoFiles, write_two_tables};
 pub use visible_order::OrderByVisibleColumns;
+pub use written::check_may_be_written;
 
 pub(crate) use errors::{execution_error, looked_at, planning_error, without_values_of_kernels};

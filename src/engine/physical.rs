@@ -18,10 +18,15 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::exec::{AnonymizeExec, PlanCells, PlanForCluster};
+use super::arrow_files::with_plain_columns;
+use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
+use super::file_statistics::{
+    blind_to_file_statistics, pruned_by_what_is_told, without_file_statistics,
+};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
+use super::written::check_may_be_written;
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]
@@ -38,7 +43,12 @@ impl ExtensionPlanner for AnonymizeExtensionPlanner {
         session: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some((mut plan, filters)) = operator(node, physical_inputs)? else { return Ok(None) };
+        if !is_ours(node.as_any()) {
+            return Ok(None);
+        }
+        let inputs = physical_inputs.iter().map(|input| without_file_statistics(Arc::clone(input)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let Some((mut plan, filters)) = operator(node, &inputs)? else { return Ok(None) };
         for filter in filters {
             let predicate =
                 planner.create_physical_expr(filter, node.schema(), session, context)?;
@@ -102,7 +112,12 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        planner.create_physical_plan(logical_plan, session).await
+        let logical_plan = &with_plain_columns(logical_plan.clone())?;
+        let plan = match blind_to_file_statistics(session) {
+            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await?,
+            None => planner.create_physical_plan(logical_plan, session).await?,
+        };
+        pruned_by_what_is_told(plan)
     }
 }
 
@@ -113,11 +128,14 @@ impl QueryPlanner for AnonymizeQueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if self.on_cluster && is_write(logical_plan) && holds_release(logical_plan)? {
-            return plan_err!(
-                "a task that writes a release and dies leaves a part of it: let the client write it, as the client \
-                 of anonymize-ballista does with COPY"
-            );
+        if writes_release(logical_plan)? {
+            check_may_be_written(logical_plan, session.config_options())?;
+            if self.on_cluster {
+                return plan_err!(
+                    "a task that writes a release and dies leaves a part of it: let the client write it, as the \
+                     client of anonymize-ballista does with COPY"
+                );
+            }
         }
         let mut plan = self.plan(logical_plan, session).await?;
         if self.on_cluster {
@@ -130,7 +148,7 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                 plan = ended_in_one_task(plan);
             }
         }
-        Ok(plan)
+        compact_what_leaves(plan)
     }
 }
 
@@ -146,8 +164,13 @@ fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-fn is_write(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
+/// Whether running a plan writes what it anonymizes: `COPY`, `INSERT` and their like, also below `EXPLAIN ANALYZE`.
+pub fn writes_release(plan: &LogicalPlan) -> Result<bool> {
+    let plan = match plan {
+        LogicalPlan::Analyze(analyze) => analyze.input.as_ref(),
+        plan => plan,
+    };
+    Ok(matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)) && holds_release(plan)?)
 }
 
 /// Whether a plan anonymizes something.
@@ -156,7 +179,11 @@ pub fn holds_release(plan: &LogicalPlan) -> Result<bool> {
 }
 
 fn holds_our_nodes(plan: &LogicalPlan) -> Result<bool> {
-    holds(plan, |node| node.is::<AnonymizeNode>() || node.is::<ReportNode>())
+    holds(plan, is_ours)
+}
+
+fn is_ours(node: &dyn Any) -> bool {
+    node.is::<AnonymizeNode>() || node.is::<ReportNode>()
 }
 
 fn holds(plan: &LogicalPlan, wanted: impl Fn(&dyn Any) -> bool) -> Result<bool> {

@@ -22,7 +22,7 @@ use super::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_cen
 use super::options::{Hierarchy, Options, Sensitivity, SlicingOptions};
 use super::reports::{privacy_report, utility_report};
 use crate::hierarchy::DateStep;
-use crate::model::Seed;
+use crate::model::Secret;
 
 /// Plans the table functions of this crate. Everything else goes to the next planner.
 #[derive(Debug)]
@@ -30,14 +30,16 @@ pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
 
-const ANONYMIZE_OPTIONS: [&str; 33] = [
+const ANONYMIZE_OPTIONS: [&str; 34] = [
     "k",
     "quasi_identifiers",
     "sensitive",
     "identifiers",
     "keep",
     "privacy_unit",
+    "unit_share",
     "method",
+    "variant",
     "hierarchies",
     "l",
     "entropy_l",
@@ -46,11 +48,11 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "sensitivity",
     "alpha_scope",
     "publish",
-    "mix",
     "split",
     "ranges",
     "class_id",
     "bucket_id",
+    "column_groups",
     "constraints",
     "suppress",
     "suppression_limit",
@@ -62,7 +64,6 @@ const ANONYMIZE_OPTIONS: [&str; 33] = [
     "min_support",
     "min_confidence",
     "rare_below",
-    "diversity",
     "seed",
 ];
 
@@ -121,6 +122,7 @@ impl AnonymizeRelationPlanner {
             identifiers: arguments.columns("identifiers", context)?,
             keep: arguments.columns("keep", context)?,
             privacy_unit: arguments.column("privacy_unit", context)?,
+            unit_share: arguments.number("unit_share", context)?,
             method: arguments.text("method", context)?,
             split: arguments.text("split", context)?,
             ranges: arguments.text("ranges", context)?,
@@ -132,7 +134,7 @@ impl AnonymizeRelationPlanner {
             alpha_scope: arguments.text("alpha_scope", context)?,
             sensitivity: self.sensitivity(&mut arguments, context)?,
             publish: arguments.text("publish", context)?,
-            mix: arguments.maybe_boolean("mix", context)?,
+            variant: arguments.text("variant", context)?,
             constraints: arguments.constraints("constraints", context)?,
             suppress: arguments.text_or_boolean("suppress", context)?,
             suppression_limit: arguments.number("suppression_limit", context)?,
@@ -145,12 +147,11 @@ impl AnonymizeRelationPlanner {
                 min_support: arguments.number("min_support", context)?,
                 min_confidence: arguments.number("min_confidence", context)?,
                 rare_below: arguments.number("rare_below", context)?,
-                diversity: arguments.text("diversity", context)?,
                 bucket_id: arguments.maybe_boolean("bucket_id", context)?,
+                column_groups: arguments.maybe_boolean("column_groups", context)?,
             },
             class_id: arguments.boolean("class_id", context)?,
-            seed: (arguments.secret("seed", context)?)
-                .map(|seed| Seed::from_bytes(seed.as_bytes())),
+            seed: arguments.secret("seed", context)?.map(|seed| Secret::from_text(&seed)),
         };
         options.hierarchies = self.hierarchies(&mut arguments, context)?;
         plan_anonymize(options, input, &self.session()?)

@@ -8,21 +8,22 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
 use super::exec::PlanCells;
-use super::execution_error;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
+use super::staging::StageReleases;
 use super::visible_order::OrderByVisibleColumns;
-use crate::model::Seed;
+use super::{execution_error, planning_error};
+use crate::model::Secret;
 
-/// The seed of queries that name none, drawn once so that queries of a session agree.
+/// The secret of queries that name none, drawn once so that queries of a session agree.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SessionSeed(pub(super) Seed);
+pub(super) struct SessionSecret(Secret);
 
-impl SessionSeed {
-    pub(super) fn of(config: &SessionConfig) -> Result<Seed> {
+impl SessionSecret {
+    pub(super) fn of(config: &SessionConfig) -> Result<Secret> {
         match config.get_extension::<Self>() {
-            Some(seed) => Ok(seed.0),
-            None => Seed::random().map_err(execution_error),
+            Some(secret) => Ok(secret.0),
+            None => Secret::random().map_err(execution_error),
         }
     }
 }
@@ -62,6 +63,7 @@ pub fn with_planning(state: SessionState) -> SessionState {
         .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
         .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
         .with_physical_optimizer_rule(Arc::new(PlanCells))
+        .with_physical_optimizer_rule(Arc::new(StageReleases))
         .build()
 }
 
@@ -88,24 +90,26 @@ pub fn with_settings(mut config: SessionConfig) -> SessionConfig {
 
 /// Gives queries of this session that name no seed this one, as `seed => …` would: a host keeps the secret
 /// out of the texts of its queries. Call it after [`register_all`].
-pub fn use_seed(context: &SessionContext, seed: &str) {
+pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
     let state = context.state_ref();
-    let seed = SessionSeed(Seed::from_bytes(seed.as_bytes()));
-    state.write().config_mut().set_extension(Arc::new(seed));
+    let secret = SessionSecret(Secret::from_text(seed).map_err(planning_error)?);
+    state.write().config_mut().set_extension(Arc::new(secret));
+    Ok(())
 }
 
 /// Registers the SQL functions and the settings only, for hosts that plan elsewhere (a cluster's
 /// scheduler) or put [`super::AnonymizeExtensionPlanner`] into a query planner of their own. Such a host
 /// also adds the rules of [`with_planning`] to its physical optimizer; without them the rows of a class leave
-/// in the order of a keyed hash, which tells nothing but does not compress as well, and no table is cut into cells.
+/// in the order of a keyed hash, which tells nothing but does not compress as well, no table is cut into cells, and
+/// a `COPY` that fails can leave a part of a release.
 pub fn register_sql(context: &SessionContext) -> Result<()> {
-    let seed = Seed::random().map_err(execution_error)?;
+    let secret = Secret::random().map_err(execution_error)?;
     {
         let state = context.state_ref();
         let mut state = state.write();
         let config = state.config_mut();
         *config = with_settings(std::mem::take(config));
-        config.set_extension(Arc::new(SessionSeed(seed)));
+        config.set_extension(Arc::new(SessionSecret(secret)));
     }
     let planner = AnonymizeRelationPlanner::new(context.state_weak_ref());
     context.register_relation_planner(Arc::new(planner))

@@ -10,10 +10,10 @@ use super::method::{Approach, Method, SliceBy};
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
+use crate::method::Variant;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
-use crate::method::slicing::Diversity;
-use crate::model::{AlphaScope, Seed};
+use crate::model::{AlphaScope, Secret};
 
 impl FromStr for Split {
     type Err = Error;
@@ -250,9 +250,9 @@ pub struct SlicingSpec {
     pub min_confidence: f64,
     /// Values that a smaller share of the rows has are generalized.
     pub rare_below: f64,
-    /// What l means.
-    pub diversity: Diversity,
-    /// The hierarchy of the sensitive column, where associations are looked for.
+    /// Whether it is published which columns of a bucket were permuted together.
+    pub column_groups: bool,
+    /// The hierarchy of the sensitive column, if there is one.
     pub sensitive_hierarchy: Option<HierarchySource>,
 }
 
@@ -279,6 +279,8 @@ pub struct Spec {
     /// Counted instead of rows, never published.
     #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::maybe_column"))]
     pub privacy_unit: Option<Column>,
+    /// The largest share of a class that one person may hold.
+    pub unit_share: Option<f64>,
     /// How generalized numbers are published.
     pub ranges: Ranges,
     /// Whether the class number is published.
@@ -290,9 +292,8 @@ pub struct Spec {
     pub grading: Option<Grading>,
     /// Which of two tables is wanted, for the method that publishes two.
     pub publish: Option<Publish>,
-    /// Whether rows of one sensitive value change places between the classes of two tables, if that
-    /// was said.
-    pub mix: Option<bool>,
+    /// Which version of the method runs.
+    pub variant: Variant,
     /// What happens to rows that are suppressed altogether.
     pub suppress: Suppress,
     /// The largest share of cells or rows that may be suppressed, if one was given.
@@ -303,8 +304,8 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
-    /// The secret that breaks ties.
-    pub seed: Seed,
+    /// The secret that breaks ties, and whatever else is drawn.
+    pub secret: Secret,
 }
 
 // No field is ever NaN: all numbers are checked to be in range.
@@ -312,10 +313,10 @@ impl Eq for Spec {}
 
 impl Hash for Spec {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.method, self.split, self.k, self.ranges, self.class_id, self.seed).hash(state);
+        (self.method, self.split, self.k, self.ranges, self.class_id, self.secret).hash(state);
         self.quasi_identifiers.hash(state);
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
-        (&self.constraints, self.suppress, self.publish, self.mix, self.block_rows).hash(state);
+        (&self.constraints, self.suppress, self.publish, self.variant, self.block_rows).hash(state);
         self.grading.as_ref().map(|grading| &grading.levels).hash(state);
     }
 }
@@ -348,10 +349,6 @@ impl Spec {
     pub fn model_entries(&self) -> Vec<(&'static str, String)> {
         let mut entries = self.models.entries();
         entries.extend(self.grading.as_ref().map(|grading| ("alpha", grading.to_string())));
-        let diversity = self.slicing.as_ref().map(|slicing| slicing.diversity);
-        if diversity == Some(Diversity::Distinct) {
-            entries.push(("diversity", "distinct".to_owned()));
-        }
         entries
     }
 
@@ -372,14 +369,16 @@ impl Spec {
 
     fn slicing_entries(&self, by: SliceBy) -> Vec<(&'static str, String)> {
         let Some(slicing) = &self.slicing else { return Vec::new() };
-        let mut entries = Vec::new();
+        let hierarchy = slicing.sensitive_hierarchy.as_ref();
+        let hierarchy = hierarchy.map(|of| ("sensitive_hierarchy", of.to_string()));
+        let mut entries: Vec<(&'static str, String)> = hierarchy.into_iter().collect();
+        entries.push(("max_columns", slicing.max_columns.to_string()));
         match by {
             SliceBy::Associations => {
-                let hierarchy = slicing.sensitive_hierarchy.as_ref();
-                entries.extend(hierarchy.map(|of| ("sensitive_hierarchy", of.to_string())));
+                if self.variant == Variant::Paper {
+                    entries.push(("min_columns", slicing.min_columns.to_string()));
+                }
                 entries.extend([
-                    ("max_columns", slicing.max_columns.to_string()),
-                    ("min_columns", slicing.min_columns.to_string()),
                     ("min_support", slicing.min_support.to_string()),
                     ("min_confidence", slicing.min_confidence.to_string()),
                 ]);
@@ -428,7 +427,10 @@ impl Spec {
             true => ("constraints", format!("{{{}}}", self.named_constraints())),
             false => ("k", self.k.to_string()),
         };
-        let mut entries = vec![("method", self.method.to_string()), wanted];
+        let paper = (self.variant == Variant::Paper).then(|| ("variant", "paper".to_owned()));
+        let mut entries = vec![("method", self.method.to_string())];
+        entries.extend(paper);
+        entries.push(wanted);
         entries.extend(self.model_entries());
         entries.push(("quasi_identifiers", format!("[{}]", quasi_identifiers.join(", "))));
         if !self.sensitive.is_empty() {
@@ -440,12 +442,12 @@ impl Spec {
         if let Some(unit) = &self.privacy_unit {
             entries.push(("privacy_unit", unit.name.clone()));
         }
+        entries.extend(self.unit_share.map(|share| ("unit_share", share.to_string())));
         let split = match self.split {
             Split::LeastLoss => "least_loss",
             Split::Widest => "widest",
         };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
-        entries.extend(self.mix.map(|mix| ("mix", mix.to_string())));
         match self.method.approach() {
             Approach::Partition(_) => entries.push(("split", split.to_owned())),
             Approach::Layer => {

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{CastExpr, Column};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
@@ -62,6 +64,15 @@ fn visit(plan: &Plan, visible: &BTreeSet<usize>) -> Result<Plan> {
     plan.replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
 }
 
+/// What an expression makes plain, if it does nothing but take values out of a dictionary.
+fn unpacked<'a>(expr: &'a Arc<dyn PhysicalExpr>, child: &Plan) -> &'a Arc<dyn PhysicalExpr> {
+    let Some(cast) = expr.downcast_ref::<CastExpr>() else { return expr };
+    match cast.expr().data_type(&child.schema()) {
+        Ok(DataType::Dictionary(_, values)) if *values == *cast.cast_type() => cast.expr(),
+        _ => expr,
+    }
+}
+
 /// The columns of a child that the reader sees, given those of its parent.
 fn visible_below(parent: &Plan, child: &Plan, visible: &BTreeSet<usize>) -> BTreeSet<usize> {
     if parent.is::<DataSinkExec>() {
@@ -70,7 +81,7 @@ fn visible_below(parent: &Plan, child: &Plan, visible: &BTreeSet<usize>) -> BTre
     if let Some(projection) = parent.downcast_ref::<ProjectionExec>() {
         let column = |at: &usize| {
             let expr = &projection.expr().get(*at)?.expr;
-            expr.downcast_ref::<Column>().map(Column::index)
+            unpacked(expr, child).downcast_ref::<Column>().map(Column::index)
         };
         return visible.iter().filter_map(column).collect();
     }

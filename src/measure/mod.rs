@@ -22,6 +22,43 @@ pub use utility::Utility;
 
 use std::borrow::Cow;
 
+/// Measures that count rows, classes or values of the published table: whoever has it can count them, too.
+const COUNTS: [&str; 15] = [
+    "rows",
+    "rows_original",
+    "rows_published",
+    "rows_quasi_identifiers",
+    "suppressed_rows",
+    "classes",
+    "classes_that_differ",
+    "largest_class",
+    "groups",
+    "violating_classes",
+    "violating_groups",
+    "violating_rows",
+    "k",
+    "l",
+    "dm",
+];
+
+/// What is stored or served of a measure: counts of what is published as they are, all others with
+/// [`three_digits`].
+///
+/// ```
+/// use datafusion_anonymize::measure::told_value;
+/// assert_eq!(told_value("rows", 45_222.0), 45_222.0);
+/// assert_eq!(told_value("ncp", 0.123_456_789), 0.123);
+/// ```
+pub fn told_value(measure: &str, value: f64) -> f64 {
+    if COUNTS.contains(&measure) { value } else { three_digits(value) }
+}
+
+/// A figure with three significant digits. With all of its digits a loss tells more than how much was lost: two of
+/// them are two equations, and the range of a column that nobody may see is their solution.
+pub fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
 /// One line of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
@@ -53,5 +90,27 @@ impl Measure {
     pub fn against(self, target: Option<f64>, holds: bool) -> Self {
         let holds = target.map(|_| holds && self.value.is_some());
         Self { target, holds, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::three_digits;
+
+    #[test]
+    fn three_digits_are_left() {
+        let cases = [
+            (0.0, 0.0),
+            (1.0, 1.0),
+            (0.123_456, 0.123),
+            (0.000_123_56, 0.000_124),
+            (87_654.3, 87_700.0),
+            (-0.055_55, -0.0556),
+        ];
+        for (value, told) in cases {
+            assert_eq!(three_digits(value), told);
+        }
+        assert!(three_digits(f64::NAN).is_nan());
+        assert_eq!(three_digits(f64::INFINITY), f64::INFINITY);
     }
 }

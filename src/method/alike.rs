@@ -1,9 +1,10 @@
 //! Classes that publish the same leave in an order that tells nothing more.
 //!
-//! Methods leave classes in the order of exact codes. Two classes whose values generalize to the same
-//! nodes of hierarchies look alike to a reader, and their order would tell which of the two has the
-//! smaller values. So classes that look alike change places among themselves, by a keyed hash of their
-//! rows.
+//! Methods leave classes in the order of exact codes, and rows of equal codes in the order of their keys. Two
+//! classes look alike to a reader if their values generalize to the same nodes of hierarchies, have the same
+//! ends, or are a single tuple that was parted. Their order would tell which of the two has the smaller
+//! values inside, or the smaller keys. So classes that look alike change places among themselves, by a keyed
+//! hash of their rows.
 
 use std::hash::Hasher;
 
@@ -14,26 +15,9 @@ use crate::error::Result;
 use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
 use crate::model::{Classes, Code as _, RowKeys, RowTable, Seed, class_hash, with_rows};
 
-/// Whether classes of a table with these quasi-identifiers can look alike without being so.
-fn hides<'a>(axes: impl IntoIterator<Item = &'a Axis>, means: bool) -> bool {
-    let hides = |axis: &Axis| match axis.shape {
-        Shape::Tree(_) => true,
-        Shape::Line(_) => axis.missing || means,
-        Shape::Set => axis.missing || axis.codes as usize > MAX_SET_VALUES,
-    };
-    axes.into_iter().any(hides)
-}
-
 /// Bytes that [`shuffle_alike`] takes.
-pub fn work_bytes<'a>(
-    axes: impl IntoIterator<Item = &'a Axis>,
-    means: bool,
-    (rows, classes): (usize, usize),
-) -> usize {
-    match hides(axes, means) {
-        true => rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>(),
-        false => 0,
-    }
+pub fn work_bytes(rows: usize, classes: usize) -> usize {
+    rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>()
 }
 
 /// Reorders classes that publish the same among the places they have. Rows behind the classes stay
@@ -44,9 +28,6 @@ pub fn shuffle_alike(
     (axes, means): (&[Axis], bool),
     (keys, seed): (&RowKeys, Seed),
 ) -> Result<Classes> {
-    if !hides(axes, means) {
-        return Ok(classes);
-    }
     let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
         let of_class = |class: u32| {
             let rows = &rows[classes.range(class as usize)];
@@ -149,11 +130,29 @@ mod tests {
             assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
         }
         // A line publishes exact ends.
-        let line = Axis::line(&[0., 1., 2., 3., 4., 5.], false);
+        let line = || Axis::line(&[0., 1., 2., 3., 4., 5.], false);
         assert_eq!(
-            shuffled(&codes, (line, false), 0),
+            shuffled(&codes, (line(), false), 0),
             codes.chunks(2).map(|c| vec![c[0][0], c[1][0]]).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn classes_with_the_same_ends_change_places_without_a_hierarchy() {
+        let line = || Axis::line(&[0., 1., 2., 3.], false);
+        let codes = [[0, 0], [1, 1], [3, 0], [0, 0], [2, 1], [3, 1]];
+        let firsts: std::collections::BTreeSet<u32> = (0..64)
+            .map(|seed| {
+                let mut rows = RowTable::from_codes(&codes).unwrap_or_else(|| unreachable!());
+                let classes = Classes::from_sizes(&[3, 3]).unwrap_or_else(|_| unreachable!());
+                let (axes, keys) = ([line(), line()], RowKeys::default());
+                let secret = (&keys, Seed::from_bytes(&[seed]));
+                let shuffled = shuffle_alike(&mut rows, classes, (&axes, false), secret);
+                assert_eq!(shuffled.map(|classes| classes.len()), Ok(2));
+                rows.id_at(0)
+            })
+            .collect();
+        assert_eq!(firsts.into_iter().collect::<Vec<_>>(), [0, 3]);
     }
 
     #[test]

@@ -15,5 +15,7 @@ pub mod slicing;
 #[cfg(test)]
 mod stops;
 pub mod top_down;
+mod variant;
 
 pub use job::Job;
+pub use variant::Variant;

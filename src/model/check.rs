@@ -104,7 +104,9 @@ fn satisfies(model: &Model, sorted: &[u32]) -> bool {
     match model {
         Model::Distinct { at_least, .. } => runs().count() >= *at_least as usize,
         Model::Entropy { l, .. } => -shares().map(|p| p * p.ln()).sum::<f64>() >= l.ln() - ROUNDING,
-        Model::Share { alpha, .. } => shares().all(|p| p <= alpha + ROUNDING),
+        Model::Share { alpha: most, .. } | Model::UnitShare { at_most: most, .. } => {
+            shares().all(|p| p <= most + ROUNDING)
+        }
         Model::Graded { grades, .. } => keeps_grades(grades, sorted),
         Model::Closeness { .. } => true,
     }
@@ -175,6 +177,7 @@ mod tests {
             Model::Distinct { column: 0, at_least: 2, unit: false },
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
+            Model::UnitShare { column: 0, at_most: 0.5 },
             Model::Closeness { column: 0, t: 0.5, population: None },
             graded(0.5, AlphaScope::Value),
             graded(0.5, AlphaScope::Level),
@@ -195,6 +198,7 @@ mod tests {
             Model::Distinct { column: 0, at_least: 2, unit: false },
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
+            Model::UnitShare { column: 0, at_most: 0.5 },
             Model::Closeness { column: 0, t: 0.1, population: None },
             graded(0.5, AlphaScope::Value),
             graded(0.5, AlphaScope::Level),

@@ -4,23 +4,27 @@ mod cancel;
 mod check;
 mod classes;
 mod grades;
+mod persons;
 mod requirement;
 mod row;
 mod seed;
 mod shuffle;
 mod store;
 mod tally;
+pub mod ties;
 
 pub use cancel::Cancel;
 pub use check::{Placement, check_classes, check_placement};
 pub use classes::Classes;
 pub use grades::{AlphaScope, Grades, MAX_LEVELS};
+pub use persons::Persons;
 pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
-pub use seed::{RowKeys, Seed};
+pub use seed::{Purpose, Secret, Seed};
 pub use shuffle::{class_hash, shuffle_classes};
 #[cfg(feature = "engine")]
 pub(crate) use store::ScratchFile;
 pub use store::{Plain, Store};
 pub use tally::{GlobalShares, Tally};
+pub use ties::RowKeys;

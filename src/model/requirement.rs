@@ -55,6 +55,13 @@ pub enum Model {
         /// The largest share.
         alpha: f64,
     },
+    /// No person holds more than this share of the class.
+    UnitShare {
+        /// Index of the privacy unit.
+        column: usize,
+        /// The largest share.
+        at_most: f64,
+    },
     /// No value, or no level of sensitivity, holds more than the share of its level.
     Graded {
         /// Index of the sensitive column.
@@ -72,6 +79,7 @@ impl Model {
             | Self::Entropy { column, .. }
             | Self::Closeness { column, .. }
             | Self::Share { column, .. }
+            | Self::UnitShare { column, .. }
             | Self::Graded { column, .. } => *column,
         }
     }
@@ -87,6 +95,7 @@ impl fmt::Display for Model {
             Self::Entropy { l, .. } => write!(f, "entropy_l = {l}"),
             Self::Closeness { t, .. } => write!(f, "t = {t}"),
             Self::Share { alpha, .. } => write!(f, "alpha = {alpha}"),
+            Self::UnitShare { at_most, .. } => write!(f, "unit_share = {at_most}"),
             Self::Graded { grades, .. } => write!(f, "{grades}"),
         }
     }

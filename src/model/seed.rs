@@ -1,32 +1,147 @@
-//! The secret under which ties are broken.
+//! The secret of a release, and the seeds that are drawn from it.
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use super::Store;
 use crate::error::{Error, Result};
 
-/// A secret, like a salt: somebody who knows it and guesses rows could replay how ties were broken.
+/// Characters below which a secret is short: 32 hexadecimal digits are 128 bits, and 16 are 64.
+const LEAST_CHARACTERS: usize = 16;
+
+/// The secret that a release is made under: what `seed => …` names, or one that was drawn.
 ///
-/// Its `Debug` output shows nothing, so that it cannot reach a log or a plan.
+/// It is like a salt: somebody who knows it and guesses rows could replay how ties were broken. Nothing
+/// is hashed under it but the [`Purpose`] of the [`Seed`]s that are used. Its `Debug` output shows nothing,
+/// so that it cannot reach a log or a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
-pub struct Seed([u64; 2]);
+pub struct Secret {
+    root: Seed,
+    is_short: bool,
+}
 
-impl Seed {
-    /// A seed from the operating system's randomness.
+impl Secret {
+    /// A secret from the operating system's randomness.
     pub fn random() -> Result<Self> {
         let mut bytes = [0u8; 16];
         getrandom::fill(&mut bytes)
             .map_err(|_| Error::bug("the operating system gave no randomness for the seed"))?;
         let value = u128::from_le_bytes(bytes);
-        Ok(Self([value as u64, (value >> 64) as u64]))
+        Ok(Self { root: Seed([value as u64, (value >> 64) as u64]), is_short: false })
     }
 
-    /// The seed a caller named. Both halves are mixed, so that nearby numbers share nothing.
+    /// The secret a caller named.
+    pub fn from_text(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Err(Error::invalid(
+                "option 'seed' is empty: leave it out, and one is drawn from the operating system, or write a \
+                 secret of 16 characters or more (openssl rand -hex 16 prints one)",
+            ));
+        }
+        let is_short = text.chars().count() < LEAST_CHARACTERS;
+        Ok(Self { root: Seed::from_bytes(text.as_bytes()), is_short })
+    }
+
+    /// Whether all secrets of this length could be tried: what is made under it must not be published.
+    pub fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// The seed of one use.
+    pub fn seed(&self, purpose: Purpose) -> Seed {
+        self.root.derive([purpose.name()].into_iter())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// Everything that a secret is used for. Each use has a seed of its own: what one of them shows says
+/// nothing about another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Hashes of the sensitive values and the privacy unit of a row.
+    SensitiveValues,
+    /// Hashes of the kept columns of a row.
+    KeptValues,
+    /// The order of rows with equal quasi-identifiers.
+    Ties,
+    /// The order of persons with equal quasi-identifiers.
+    Persons,
+    /// Who joins the suppressed rows of the constraints.
+    Suppressed,
+    /// The order of classes that publish the same.
+    AlikeClasses,
+    /// The numbers of classes that two tables share.
+    ClassNumbers,
+    /// The order of the rows of a class in a table without sensitive values.
+    RowOrder,
+    /// Who is grouped with whom in two tables.
+    Mixing,
+    /// Buckets and permutations of the slicing methods.
+    Slicing,
+    /// The rows at which groups of the clustering methods start.
+    Starts,
+    /// The sample by which a table is cut into cells.
+    CellSample,
+    /// The persons that are counted in cells.
+    CellPersons,
+    /// The order of classes over all cells.
+    CellClasses,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::SensitiveValues,
+        Self::KeptValues,
+        Self::Ties,
+        Self::Persons,
+        Self::Suppressed,
+        Self::AlikeClasses,
+        Self::ClassNumbers,
+        Self::RowOrder,
+        Self::Mixing,
+        Self::Slicing,
+        Self::Starts,
+        Self::CellSample,
+        Self::CellPersons,
+        Self::CellClasses,
+    ];
+
+    /// What is hashed. Another name is another release.
+    fn name(self) -> &'static str {
+        match self {
+            Self::SensitiveValues => "sensitive values",
+            Self::KeptValues => "kept values",
+            Self::Ties => "ties",
+            Self::Persons => "persons",
+            Self::Suppressed => "suppressed rows",
+            Self::AlikeClasses => "classes that publish the same",
+            Self::ClassNumbers => "numbers of classes",
+            Self::RowOrder => "order of rows",
+            Self::Mixing => "mixing",
+            Self::Slicing => "slicing",
+            Self::Starts => "starts of groups",
+            Self::CellSample => "sample of cells",
+            Self::CellPersons => "persons in cells",
+            Self::CellClasses => "classes over cells",
+        }
+    }
+}
+
+/// A key for one use of a [`Secret`], which its `Debug` output does not show.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub struct Seed([u64; 2]);
+
+impl Seed {
+    /// The seed of some bytes. Both halves are mixed, so that nearby numbers share nothing.
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let half = |key| {
             let mut hasher = SipHasher13::new_with_keys(0x616e_6f6e, key);
@@ -36,8 +151,8 @@ impl Seed {
         Self([half(1), half(2)])
     }
 
-    /// A secret of its own for every text: what is drawn by the one says nothing about the other.
-    pub fn for_purpose<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Self {
+    /// A seed of its own for every sequence of texts.
+    pub fn derive<'t>(&self, texts: impl Iterator<Item = &'t str>) -> Self {
         let mut halves = [1u8, 2].map(|half| {
             let mut hasher = self.hasher();
             hasher.write_u8(half);
@@ -52,7 +167,7 @@ impl Seed {
         Self(halves.map(|hasher| hasher.finish()))
     }
 
-    /// A hasher keyed with this secret. The outcome is the same on every machine.
+    /// A hasher keyed with this seed. The outcome is the same on every machine.
     pub fn hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0[0], self.0[1])
     }
@@ -64,46 +179,50 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// One keyed hash per row and kind of column, by which rows with equal quasi-identifiers are told
-/// apart without looking at where they stood in the input.
-///
-/// The sensitive values come first and the kept columns second: a query that reads fewer kept
-/// columns puts the same quasi-identifiers and sensitive values into the same classes.
-#[derive(Debug, Default)]
-pub struct RowKeys {
-    /// Hash of the sensitive values (and of the privacy unit), empty if there is none.
-    pub sensitive: Store<u64>,
-    /// Hash of the kept columns that are read, empty if there is none.
-    pub kept: Store<u64>,
-}
-
-impl RowKeys {
-    /// The keys of one row. Equal keys mean rows that nobody can tell apart.
-    pub fn key(&self, id: u32) -> (u64, u64) {
-        let at = |keys: &[u64]| keys.get(id as usize).copied().unwrap_or(0);
-        (at(&self.sensitive), at(&self.kept))
-    }
-
-    /// Orders two rows of equal quasi-identifiers.
-    pub fn compare(&self, a: u32, b: u32) -> Ordering {
-        self.key(a).cmp(&self.key(b))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
-    fn a_seed_never_shows_itself() {
-        let shown = format!("{:?}", Seed::from_bytes(b"42"));
-        assert_eq!(shown, "Seed(secret)");
+    fn a_secret_never_shows_itself() -> Result<()> {
+        let secret = Secret::from_text("4711")?;
+        let shown = format!("{secret:?} {:?}", secret.seed(Purpose::Ties));
+        assert_eq!(shown, "Secret Seed(secret)");
+        Ok(())
     }
 
     #[test]
-    fn every_purpose_has_a_secret_of_its_own() {
+    fn a_secret_knows_whether_it_is_short() -> Result<()> {
+        assert!(Secret::from_text("42")?.is_short());
+        assert!(Secret::from_text("123456789012345")?.is_short());
+        assert!(!Secret::from_text("1234567890123456")?.is_short());
+        // Characters and not bytes.
+        assert!(Secret::from_text("éééééééééé")?.is_short());
+        assert!(!Secret::random()?.is_short());
+        let Err(empty) = Secret::from_text("") else {
+            return Err(Error::bug("an empty seed was accepted"));
+        };
+        assert!(empty.to_string().contains("openssl rand -hex 16"), "{empty}");
+        Ok(())
+    }
+
+    #[test]
+    fn every_purpose_has_a_seed_of_its_own() -> Result<()> {
+        let secret = Secret::from_text("one")?;
+        let mut seeds: BTreeSet<Seed> = Purpose::ALL.map(|of| secret.seed(of)).into();
+        seeds.insert(secret.root);
+        assert_eq!(seeds.len(), Purpose::ALL.len() + 1);
+        assert_eq!(secret.seed(Purpose::Ties), Secret::from_text("one")?.seed(Purpose::Ties));
+        assert_ne!(secret.seed(Purpose::Ties), Secret::from_text("two")?.seed(Purpose::Ties));
+        Ok(())
+    }
+
+    #[test]
+    fn texts_are_told_apart() {
         let seed = Seed::from_bytes(b"one");
-        let of = |texts: &[&str]| seed.for_purpose(texts.iter().copied());
+        let of = |texts: &[&str]| seed.derive(texts.iter().copied());
         assert_eq!(of(&["a", "b"]), of(&["a", "b"]));
         assert_ne!(of(&["a", "b"]), of(&["ab"]));
         assert_ne!(of(&[]), seed);

@@ -22,6 +22,8 @@ pub struct Tally<'a> {
 struct Counter {
     counts: Vec<u32>,
     touched: Vec<u32>,
+    /// The largest of the counts. Rows are only added, so that it need not be looked for.
+    largest: u32,
 }
 
 impl<'a> Tally<'a> {
@@ -36,7 +38,7 @@ impl<'a> Tally<'a> {
                 Model::Graded { grades, .. } => grades.bins(),
                 _ => sensitive[model.column()].cardinality as usize,
             };
-            Counter { counts: vec![0; counts], touched: Vec::new() }
+            Counter { counts: vec![0; counts], ..Counter::default() }
         };
         let counters = requirement.models.iter().map(counter).collect();
         Self { requirement, sensitive, global, counters, rows: 0 }
@@ -55,6 +57,7 @@ impl<'a> Tally<'a> {
                 counter.touched.push(code);
             }
             *count += 1;
+            counter.largest = counter.largest.max(*count);
         }
     }
 
@@ -75,6 +78,7 @@ impl<'a> Tally<'a> {
                     counter.touched.push(code);
                 }
                 *counted += scaled(*count);
+                counter.largest = counter.largest.max(*counted);
             }
         }
     }
@@ -86,6 +90,7 @@ impl<'a> Tally<'a> {
             for code in counter.touched.drain(..) {
                 counter.counts[code as usize] = 0;
             }
+            counter.largest = 0;
         }
     }
 
@@ -127,7 +132,9 @@ impl<'a> Tally<'a> {
             let holds = match model {
                 Model::Distinct { at_least, .. } => counter.touched.len() >= *at_least as usize,
                 Model::Entropy { l, .. } => counter.entropy(rows) >= l.ln() - ROUNDING,
-                Model::Share { alpha, .. } => counter.largest() / rows <= alpha + ROUNDING,
+                Model::Share { alpha: most, .. } | Model::UnitShare { at_most: most, .. } => {
+                    f64::from(counter.largest) / rows <= most + ROUNDING
+                }
                 Model::Graded { grades, .. } => counter.keeps(grades, self.rows),
                 Model::Closeness { t, .. } => {
                     let shares = &self.global.columns[model.column()];
@@ -153,11 +160,6 @@ impl Counter {
         self.touched.sort_unstable();
         let shares = self.touched.iter().map(|code| f64::from(self.counts[*code as usize]) / rows);
         -shares.map(|share| share * share.ln()).sum::<f64>()
-    }
-
-    fn largest(&self) -> f64 {
-        let counts = self.touched.iter().map(|code| self.counts[*code as usize]);
-        f64::from(counts.max().unwrap_or(0))
     }
 
     fn keeps(&self, grades: &Grades, rows: u32) -> bool {
@@ -378,6 +380,24 @@ mod tests {
                 assert_eq!(tally.holds(), holds);
             }
         }
+    }
+
+    #[test]
+    fn one_person_holds_no_more_than_the_share() {
+        let persons = column(&[0, 0, 0, 1, 2], false);
+        let model = |at_most| Model::UnitShare { column: 0, at_most };
+        assert!(holds(model(0.6), &persons, &[0, 1, 2, 3, 4]));
+        assert!(!holds(model(0.59), &persons, &[0, 1, 2, 3, 4]));
+        let requirement = Requirement { k: 2, models: vec![model(0.5)] };
+        let global = GlobalShares::new(&requirement, &persons);
+        let mut tally = Tally::new(&requirement, &persons, &global);
+        assert!(!tally.holds_for([0, 1, 2, 3].into_iter()));
+        // The largest share of the rows before is forgotten.
+        assert!(tally.holds_for([2, 3].into_iter()));
+        assert_eq!(
+            tally.check_whole_table([0, 1, 2, 3, 4].into_iter()),
+            Err(Error::Unsatisfiable { requirement: "unit_share = 0.5 on column 's'".to_owned() })
+        );
     }
 
     #[test]

@@ -60,6 +60,50 @@ async fn empty_and_tiny_tables_are_refused() {
 }
 
 #[tokio::test]
+async fn no_rows_are_refused_by_every_method_with_every_kind_of_hierarchy() {
+    let context = unlimited();
+    let methods = [
+        "rounded",
+        "layered",
+        "mondrian",
+        "mondrian_relaxed",
+        "bottom_up",
+        "kaim",
+        "k_member",
+        "top_down",
+        "datafly",
+        "classfly",
+        "classfly_complete",
+        "classfly_partial",
+        "classfly_naive",
+    ];
+    let hierarchies = [
+        "{a: intervals(5, 10), t: prefixes(2), d: date_steps('year'), b: (SELECT true, '*')}",
+        "{a: intervals(5), t: (SELECT 'x', 'y', '*'), d: date_steps('month', 'year'), b: (SELECT true, 'all')}",
+    ];
+    let input = "SELECT value AS a, 'x' AS t, DATE '2020-02-02' AS d, true AS b, 's' AS s \
+                 FROM generate_series(1, 5) WHERE value > 9";
+    let roles = "quasi_identifiers => ['a', 't', 'd', 'b'], sensitive => ['s']";
+    let mut calls = Vec::new();
+    for hierarchies in hierarchies {
+        let with = format!("{roles}, hierarchies => {hierarchies}");
+        calls.extend(methods.map(|method| format!("k => 2, method => '{method}', {with}")));
+        calls.extend(
+            ["asg_ls", "slicing"].map(|m| format!("k => 2, l => 2, method => '{m}', {with}")),
+        );
+    }
+    calls.push(format!(
+        "k => 2, alpha => 0.5, method => 'alpha_k', publish => 'sensitive', {roles}"
+    ));
+    for call in &calls {
+        let sql = format!("SELECT * FROM anonymize(({input}), {call})");
+        let message = failure(&context, &sql).await;
+        assert!(message.starts_with("Execution error: 0 rows cannot form"), "{call}: {message}");
+    }
+    assert_eq!(calls.len(), 31);
+}
+
+#[tokio::test]
 async fn no_column_at_all_can_be_selected() {
     let context = unlimited();
     let call = "anonymize((SELECT value AS a FROM generate_series(1, 5000)), k => 2, quasi_identifiers => ['a'])";

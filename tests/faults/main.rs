@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cancel;
+mod copy;
 mod extremes;
 mod gate;
 mod input;
 mod memory;
+mod parquet;
 mod scans;
 mod spill;
+mod stores;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

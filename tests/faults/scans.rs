@@ -29,7 +29,7 @@ async fn lake() -> (SessionContext, TempDir) {
 }
 
 const CALL: &str = "anonymize(lake, k => 5, quasi_identifiers => ['age', 'town'], sensitive => ['disease'],
-  keep => ['cost', 'note'], identifiers => ['name', 'person'], hierarchies => {town: prefixes(1)}, seed => 1)";
+  keep => ['cost', 'note'], identifiers => ['name', 'person'], hierarchies => {town: prefixes(1)}, seed => 'a seed of the tests')";
 
 fn leaf(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.children().first() {
@@ -67,7 +67,7 @@ async fn the_privacy_unit_is_read_and_not_published() {
     let (context, _directory) = lake().await;
     let call = CALL
         .replace("'name', 'person'", "'name'")
-        .replace("seed", "privacy_unit => 'person', seed");
+        .replace("seed =>", "privacy_unit => 'person', seed =>");
     let frame = context.sql(&format!("SELECT * FROM {call}")).await.unwrap();
     assert!(frame.schema().field_with_unqualified_name("person").is_err());
     let plan = frame.create_physical_plan().await.unwrap();
@@ -82,7 +82,7 @@ async fn the_privacy_unit_is_read_and_not_published() {
 async fn statistics_know_the_number_of_rows_and_no_values() {
     let (context, _directory) = lake().await;
     for ranges in ["label", "bounds", "mean"] {
-        let call = CALL.replace("seed", &format!("ranges => '{ranges}', seed"));
+        let call = CALL.replace("seed =>", &format!("ranges => '{ranges}', seed =>"));
         let frame = context.sql(&format!("SELECT * FROM {call}")).await.unwrap();
         let plan = frame.create_physical_plan().await.unwrap();
         assert_eq!(plan.name(), "AnonymizeExec");

@@ -86,7 +86,7 @@ fn call(method: &str, k: usize, more: &str) -> String {
     format!(
         "anonymize((SELECT * FROM census), k => {k}, quasi_identifiers => ['age', 'sex', 'education', 'zip', \
          'birth_date'], sensitive => ['occupation'], keep => ['hours_per_week', 'person_id'], \
-         method => '{method}', class_id => true, seed => 'a secret'{more})"
+         method => '{method}', class_id => true, seed => 'a secret of the tests'{more})"
     )
 }
 
@@ -246,7 +246,12 @@ fn persons_are_counted_in_every_class() {
     assert!(cells_made(&context, &few) <= cells);
     let none = call.replace("person_id % 400", "nullif(person_id % 400, 7)");
     let message = error(&context, &format!("SELECT * FROM {none}"));
-    assert!(message.contains("privacy_unit 'person' is NULL in"), "{message}");
+    let nobody = "SELECT count(*) FROM census WHERE person_id % 400 = 7";
+    let expected = format!("privacy_unit 'person' is NULL in {} rows", count(&context, nobody));
+    assert!(message.contains(&expected), "{message}");
+    assert!(
+        error(&in_cells(&census(3000), 0), &format!("SELECT * FROM {none}")).contains(&expected)
+    );
 }
 
 #[test]
@@ -319,7 +324,7 @@ fn other_methods_say_that_they_run_in_one_task() {
         let plan = match method {
             "alpha_k" => "anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => \
                           ['age', 'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, \
-                          mix => true, publish => 'sensitive')"
+                          publish => 'sensitive')"
                 .to_owned(),
             "top_down" => call(method, 3, ", hierarchies => {age: intervals(5, 10, 20), zip: prefixes(3)}"),
             _ => "anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], \
@@ -390,7 +395,7 @@ fn the_order_of_classes_does_not_tell_their_cells() {
     .unwrap();
     set_cells(&context, 4);
     let call = "anonymize(census, k => 20, quasi_identifiers => ['zip'], keep => ['truth'], method => 'mondrian', \
-                hierarchies => {'zip': prefixes(1)}, seed => 1)";
+                hierarchies => {'zip': prefixes(1)}, seed => 'a secret of the tests')";
     assert!(cells_made(&context, call) > 1);
     let sql = format!("SELECT zip, truth FROM {call}");
     let mut by_label = std::collections::BTreeMap::<String, Vec<i64>>::new();

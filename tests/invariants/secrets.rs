@@ -19,7 +19,7 @@ use crate::wait;
 const MARKERS: [&str; 4] = ["XMARKERX", "987654321", "9.87654321", "SEEDMARKER"];
 
 const ROLES: &str = "quasi_identifiers => ['age', 'weight', 'town'], sensitive => ['disease'],
-  keep => ['note'], identifiers => ['name'], seed => 'SEEDMARKER'";
+  keep => ['note'], identifiers => ['name'], seed => 'SEEDMARKER of 21 letters'";
 
 fn check(what: &str, text: &str) {
     for marker in MARKERS {

@@ -100,7 +100,7 @@ proptest! {
         for method in METHODS {
             check(&people, method, k, 2, true, "");
             check(&people, method, k, 2, true, ", rare_below => 0.1");
-            check(&people, method, k, 3, false, ", diversity => 'distinct'");
+            check(&people, method, k, 3, false, ", variant => 'paper'");
             let more = format!(", rare_below => 0.2, {HIERARCHIES}");
             check(&people, method, k, 2, true, &more);
         }

@@ -116,7 +116,7 @@ proptest! {
     fn classes_keep_k_and_their_shares_and_the_tables_agree(people in people(), k in 2usize..6) {
         check(&people, k, ", alpha => 0.5", &[0.5], false);
         check(&people, k, ", alpha => 0.34", &[0.34], false);
-        check(&people, k, ", alpha => 0.5, mix => true", &[0.5], false);
+        check(&people, k, ", alpha => 0.5, variant => 'paper'", &[0.5], false);
         let graded = format!(", alpha => [0.3, 0.5, 0.7], sensitivity => {LEVELS}");
         check(&people, k, &graded, &[0.3, 0.5, 0.7], false);
         let by_level = format!("{graded}, alpha_scope => 'level'");
@@ -135,8 +135,9 @@ proptest! {
         let one = session(vec![vec![table.clone()]], 1, 8192);
         let other = session(dealt(&table, &order, partitions, rows_per_batch), threads, 17);
         let tables = ["quasi_identifiers", "sensitive"];
-        for (publish, mix) in tables.into_iter().flat_map(|t| [(t, ""), (t, ", mix => true")]) {
-            let sql = format!("SELECT * FROM {}", call(3, &format!(", alpha => 0.5{mix}"), publish));
+        for (publish, variant) in tables.into_iter().flat_map(|t| [(t, "best"), (t, "paper")]) {
+            let more = format!(", alpha => 0.5, variant => '{variant}'");
+            let sql = format!("SELECT * FROM {}", call(3, &more, publish));
             match (wait(rows(&one, &sql)), wait(rows(&other, &sql))) {
                 (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
                 (one, other) => {
@@ -222,7 +223,7 @@ fn places_of_the_rare_value(more: &str) -> Vec<usize> {
 #[test]
 fn mixed_classes_do_not_tell_who_has_the_rare_value() {
     // Twenty rows with the rare value, each in a class of its own.
-    let mixed = places_of_the_rare_value(", mix => true");
+    let mixed = places_of_the_rare_value("");
     assert_eq!(mixed.iter().sum::<usize>(), 20, "{mixed:?}");
     assert!(mixed.iter().all(|rows| *rows <= 12), "{mixed:?}");
 }

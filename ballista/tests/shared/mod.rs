@@ -25,7 +25,7 @@ pub const METHODS: [(&str, &str); 9] = [
 
 pub const CALL: &str = "anonymize((SELECT age, sex, education, zip, occupation FROM census), k => 5, \
                         quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], \
-                        class_id => true, seed => 'unspeakable')";
+                        class_id => true, seed => 'unspeakable secret')";
 
 pub fn call(method: &str, more: &str) -> String {
     let unit = if more.contains("privacy_unit") { ", person_id" } else { "" };

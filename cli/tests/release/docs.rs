@@ -100,7 +100,7 @@ fn the_example_job_runs() {
     fs::copy(root().join("examples/release/census.toml"), place.join("census.toml")).unwrap();
     let mut command =
         crate::program(directory.path(), &["release", "examples/release/census.toml"]);
-    command.env("CENSUS_SEED", "a secret seed");
+    command.env("CENSUS_SEED", "a secret seed of the tests");
     let outcome = crate::run(command);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(directory.path().join("target/releases/census/current/published/sex=Female").exists());

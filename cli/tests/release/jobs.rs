@@ -13,7 +13,7 @@ fn release(directory: &Path, text: &str, more: &[&str]) -> Outcome {
     fs::write(directory.join("job.toml"), text).unwrap();
     let arguments = [&["release", "job.toml"], more].concat();
     let mut command = program(directory, &arguments);
-    command.env("CENSUS_SEED", "a secret seed");
+    command.env("CENSUS_SEED", "a secret seed of the tests");
     run(command)
 }
 
@@ -35,7 +35,10 @@ fn a_job_publishes_and_says_what() {
     {
         assert!(stderr.contains(phase), "{stderr}");
     }
-    assert!(!format!("{stdout}{stderr}{}", manifest(directory.path())).contains("a secret seed"));
+    assert!(
+        !format!("{stdout}{stderr}{}", manifest(directory.path()))
+            .contains("a secret seed of the tests")
+    );
 }
 
 #[test]
@@ -95,7 +98,7 @@ fn a_terminal_that_is_gone_changes_nothing() {
         &["report", "--job", "job.toml"],
     ] {
         let mut command = program(directory.path(), arguments);
-        command.env("CENSUS_SEED", "s").stdout(full()).stderr(full());
+        command.env("CENSUS_SEED", "a secret of the tests").stdout(full()).stderr(full());
         assert_eq!(command.status().unwrap().code(), Some(0), "{arguments:?}");
     }
     assert!(directory.path().join("report.html").exists());
@@ -109,7 +112,7 @@ fn hit_a_run(directory: &Path, signal: &str) -> Option<i32> {
     assert!(endless.contains("WHERE age < 0"));
     fs::write(directory.join("job.toml"), endless).unwrap();
     let mut command = program(directory, &["release", "job.toml"]);
-    command.env("CENSUS_SEED", "s").stdout(Stdio::null()).stderr(Stdio::null());
+    command.env("CENSUS_SEED", "a secret of the tests").stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let begun = Instant::now();
     while !directory.join("out/.staging").exists() {
@@ -164,7 +167,10 @@ fn a_disk_that_is_full_leaves_the_last_release() {
         env!("CARGO_BIN_EXE_anonymize")
     );
     let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script]).current_dir(directory.path()).env("CENSUS_SEED", "s");
+    command
+        .args(["-c", &script])
+        .current_dir(directory.path())
+        .env("CENSUS_SEED", "a secret of the tests");
     let outcome: Outcome = command.output().unwrap().into();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("anonymizing: "), "{}", outcome.stderr);

@@ -89,7 +89,7 @@ poll_seconds = 1
 [sources.patients]
 path = "s3://lake/patients/"
 [views.ages]
-anonymize = { k = 5, quasi_identifiers = ["age"], sensitive = ["occupation"], seed = "7" }
+anonymize = { k = 5, quasi_identifiers = ["age"], sensitive = ["occupation"], seed = "a seed of the tests" }
 [users.local]
 trust = true
 views = ["ages"]

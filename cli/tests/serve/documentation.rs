@@ -98,7 +98,7 @@ fn the_example_policy_works() {
     command
         .current_dir(&directory)
         .args(["serve", "--policy", "examples/serve/policy.toml", "--listen", "127.0.0.1:0"])
-        .env("RELEASE_SEED", "secret");
+        .env("RELEASE_SEED", "a secret of the tests");
     let server = Server::spawn_without_waiting(Setting { directory }, command);
     server.wait_for_log(|log| log.contains("view census_k10: release"));
     if has_psql() {

@@ -132,7 +132,7 @@ seed = {{ env = "RELEASE_SEED" }}
 
 [views.ages]
 query = "SELECT age, occupation FROM patients"
-anonymize = {{ k = 5, quasi_identifiers = ["age"], sensitive = ["occupation"], ranges = "bounds", seed = "7" }}
+anonymize = {{ k = 5, quasi_identifiers = ["age"], sensitive = ["occupation"], ranges = "bounds", seed = "a seed of the tests" }}
 
 [users.analyst]
 password = '{password}'

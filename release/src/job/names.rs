@@ -5,14 +5,18 @@ use datafusion::arrow::datatypes::Schema;
 use super::{AnonymizeOptions, Job};
 
 impl Job {
-    /// The job with every column as the rows spell it. A name is taken as it is written, or else in lower case,
-    /// as SQL does; what is neither is left to whoever looks for the column.
+    /// The job with every column as the rows spell it. A name means the column that is spelled so, or else the
+    /// only one that differs in upper and lower case alone, as in SQL; what is neither is left to whoever looks
+    /// for the column.
     pub(crate) fn spelled_as_in(&self, rows: &Schema) -> Self {
-        let spelled = |name: &String| match rows.field_with_name(name) {
-            Ok(_) => name.clone(),
-            Err(_) => Some(name.to_lowercase())
-                .filter(|lower| rows.field_with_name(lower).is_ok())
-                .unwrap_or_else(|| name.clone()),
+        let spelled = |name: &String| {
+            let lower = name.to_lowercase();
+            let mut alike =
+                rows.fields().iter().filter(|field| field.name().to_lowercase() == lower);
+            match (rows.field_with_name(name), alike.next(), alike.next()) {
+                (Err(_), Some(only), None) => only.name().clone(),
+                _ => name.clone(),
+            }
         };
         let mut job = self.clone();
         let AnonymizeOptions {

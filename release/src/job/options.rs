@@ -17,6 +17,9 @@ pub struct AnonymizeOptions {
     /// How classes are formed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
+    /// Which version of the method runs: the best one, or that of its `paper`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// The smallest class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<i64>,
@@ -35,6 +38,9 @@ pub struct AnonymizeOptions {
     /// What tells persons apart, so that k counts persons.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub privacy_unit: Option<String>,
+    /// The largest share of a class that one person may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unit_share: Option<f64>,
     /// Distinct sensitive values of a class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub l: Option<i64>,
@@ -53,9 +59,6 @@ pub struct AnonymizeOptions {
     /// Levels of sensitive values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensitivity: Option<Sensitivity>,
-    /// Whether the seed decides who is grouped with whom in two tables.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mix: Option<bool>,
     /// Which column a group is cut on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
@@ -68,6 +71,9 @@ pub struct AnonymizeOptions {
     /// Whether the bucket of a sliced table is published; it is, because it is verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket_id: Option<bool>,
+    /// Whether it is published which columns of a bucket were permuted together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column_groups: Option<bool>,
     /// Columns with their own k.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
@@ -101,9 +107,6 @@ pub struct AnonymizeOptions {
     /// Rarer values are generalized.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rare_below: Option<f64>,
-    /// What l means in a sliced table.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub diversity: Option<String>,
     /// Hierarchies by column.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub hierarchies: BTreeMap<String, Hierarchy>,
@@ -241,6 +244,11 @@ impl AnonymizeOptions {
         matches!(self.method(), Ok(Method::AlphaK))
     }
 
+    /// Whether the method runs as its paper prints it.
+    pub fn is_paper(&self) -> bool {
+        self.variant.as_deref() == Some("paper")
+    }
+
     /// Whether values stay exact and the links between columns are broken.
     pub fn is_sliced(&self) -> bool {
         matches!(self.method(), Ok(Method::AsgLs | Method::Slicing))
@@ -280,10 +288,10 @@ impl AnonymizeOptions {
                  or leave it out",
             ));
         }
-        if self.has_two_tables() && self.mix.is_none() {
+        if self.has_two_tables() && self.is_paper() {
             return Err(Error::job(
-                "anonymize: method 'alpha_k' needs mix = true, which lets the secret seed decide who is \
-                 grouped with whom (mix = false is for experiments: readers of both tables can use the order)",
+                "anonymize: variant = \"paper\" of method 'alpha_k' is for experiments: readers of both tables \
+                 can use the order of its rows to name people; leave it out",
             ));
         }
         let known = |what: &str, name: &String| match inputs.contains_key(name) {

@@ -67,7 +67,9 @@ impl SeedSource {
             }
         };
         if seed.is_empty() {
-            return Err(Error::job("the seed is empty: anybody could guess it"));
+            return Err(Error::job(
+                "the seed is empty: write a secret of 16 characters or more (openssl rand -hex 16 prints one)",
+            ));
         }
         Ok(seed)
     }

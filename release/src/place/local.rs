@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use datafusion_anonymize::engine::{sync_directory, sync_tree};
+
 use super::{CURRENT, LOCK, Place, RELEASES};
 use crate::error::{Error, Result};
 use crate::manifest::{MANIFEST, Manifest};
@@ -114,7 +116,8 @@ impl LocalPlace {
         let failed = |error: std::io::Error| self.failed("cannot publish to", "", &error);
         let text = manifest.to_json()?;
         write_durably(&staging.join(MANIFEST), &text).map_err(failed)?;
-        sync_all(&staging).map_err(failed)?;
+        // A pointer that survives a power cut must not point to files that did not.
+        sync_tree(&staging).map_err(failed)?;
         fs::create_dir_all(self.path(RELEASES)).map_err(failed)?;
         fs::rename(&staging, &release).map_err(failed)?;
         sync_directory(&self.path(RELEASES)).map_err(failed)?;
@@ -163,24 +166,4 @@ fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-/// A pointer that survives a power cut must not point to files that did not.
-fn sync_all(directory: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        match entry.file_type()?.is_dir() {
-            true => sync_all(&entry.path())?,
-            false => File::open(entry.path())?.sync_all()?,
-        }
-    }
-    sync_directory(directory)
-}
-
-fn sync_directory(directory: &Path) -> std::io::Result<()> {
-    // Not every system can do that, and those that cannot need not.
-    match File::open(directory).and_then(|directory| directory.sync_all()) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

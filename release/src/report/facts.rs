@@ -95,7 +95,11 @@ pub(super) async fn gather(
     let job = &source.job;
     let options = &job.anonymize;
     let kind = kind(options);
-    let measures = measures(job, context, &Silent).await?;
+    let mut measures = measures(job, context, &Silent).await?;
+    let is_of_persons = |measure: &&Measure| measure.measure == "unit_share";
+    let of_persons = manifest.into_iter().flat_map(|manifest| &manifest.measures);
+    measures.extend(of_persons.filter(is_of_persons).cloned());
+    let measures: Vec<Measure> = measures.into_iter().map(Measure::told).collect();
     let counted = counted_sizes(options, kind, context).await?;
     let exposed = |chance: &u64| {
         counted.iter().filter(|(size, _)| size < chance).map(|(size, classes)| size * classes).sum()

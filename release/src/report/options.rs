@@ -12,25 +12,27 @@ pub(super) struct OptionLine {
     pub(super) meaning: &'static str,
 }
 
-const MEANINGS: [(&str, &str); 31] = [
+const MEANINGS: [(&str, &str); 32] = [
     ("method", "how records are grouped"),
+    ("variant", "whether the method runs as its paper prints it"),
     ("k", "the fewest records that must look alike"),
     ("quasi_identifiers", "what somebody could know about a person; published less precisely"),
     ("sensitive", "what nobody should learn about a person; published as it is"),
     ("identifiers", "what names a person; not read and not published"),
     ("keep", "harmless; published as it is"),
     ("privacy_unit", "tells persons apart, so that groups are counted in persons; not published"),
+    ("unit_share", "the largest share of a group that one person may hold"),
     ("l", "the fewest different sensitive values in a group"),
     ("entropy_l", "how evenly sensitive values are spread in a group"),
     ("t", "how far a group may differ from the whole table"),
     ("alpha", "the largest share of one sensitive value in a group"),
     ("alpha_scope", "whether shares are those of a value or of a level of sensitivity"),
     ("sensitivity", "how sensitive the values are; the values themselves are not listed here"),
-    ("mix", "whether a secret decides who is grouped with whom"),
     ("split", "which column a group is divided by"),
     ("ranges", "how ranges of numbers are written"),
     ("class_id", "whether the number of a group is published"),
     ("bucket_id", "whether the number of a bucket is published"),
+    ("column_groups", "whether it is published which columns of a bucket belong together"),
     ("constraints", "combinations of columns, each with the fewest records that must share them"),
     ("suppress", "what happens to records that fit nowhere"),
     ("suppression_limit", "the largest share that may be left out"),
@@ -42,7 +44,6 @@ const MEANINGS: [(&str, &str); 31] = [
     ("min_support", "how frequent a connection between columns must be to be kept"),
     ("min_confidence", "how reliable a connection between columns must be to be kept"),
     ("rare_below", "the share below which a value is too rare to be published exactly"),
-    ("diversity", "what the number of different sensitive values means"),
     ("hierarchies", "the steps in which values become less precise"),
 ];
 

@@ -91,12 +91,19 @@ pub(super) fn sizes(facts: &Facts) -> String {
         Kind::TwoTables => "A group is the set of records among which a sensitive value is hidden.",
         _ => "A group is the set of records that look alike in everything somebody could know.",
     };
-    let persons = match facts.hides_persons {
-        true => {
-            " One person may own several of them; persons were counted when the groups were made, and what \
-                 is published does not tell them apart."
+    let persons = match (facts.hides_persons, facts.measure("unit_share")) {
+        (true, Some(share)) => format!(
+            " One person may own several of them, at most {} of a {}; persons were counted when the groups were \
+             made, and what is published does not tell them apart.",
+            percent(share),
+            group(facts.kind)
+        ),
+        (true, None) => {
+            " One person may own several of them; persons were counted when the groups were made, \
+                         and what is published does not tell them apart."
+                .to_owned()
         }
-        false => "",
+        (false, _) => String::new(),
     };
     format!(
         "{what} The smallest has {} records, the average {:.1}, the largest {}. The larger a {}, the \

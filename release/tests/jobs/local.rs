@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use anonymize_release::report::{Source, report};
 use anonymize_release::{Error, Manifest, Phase, RunOptions, current, register_release, run};
 use datafusion::prelude::SessionContext;
 use tempfile::tempdir;
@@ -232,7 +233,6 @@ async fn both_tables_are_one_release() {
             method = "alpha_k"
             k = 5
             alpha = 0.4
-            mix = true
             quasi_identifiers = ["age", "sex", "zip"]
             sensitive = ["occupation"]
             suppression_limit = 0.1
@@ -247,11 +247,39 @@ async fn both_tables_are_one_release() {
 }
 
 #[tokio::test]
+async fn the_largest_share_of_one_person_is_in_the_manifest_and_on_the_page() {
+    let directory = tempdir().unwrap();
+    let query = "SELECT 20 + i % 5 AS age, 'd' || i % 3 AS disease, CASE WHEN i < 200 THEN 0 ELSE i END AS person
+                 FROM (SELECT unnest(range(0, 1000)) AS i)";
+    let anonymize = "k = 5\nquasi_identifiers = [\"age\"]\nsensitive = [\"disease\"]\nprivacy_unit = \"person\"\nunit_share = 0.4";
+    let draft = Draft { query, anonymize, ..Draft::new("out") };
+    let manifest = draft.run(directory.path()).await.unwrap().manifest;
+    let found = manifest.measures.iter().find(|measure| measure.measure == "unit_share").unwrap();
+    assert_eq!((found.target, found.holds), (Some(0.4), Some(true)));
+    let share = found.value.unwrap();
+    assert!(share > 0.1 && share <= 0.4 && (share * 1000.0).fract() < 1e-6, "{share}");
+    assert!(manifest.measure("split_persons").is_some());
+    assert_eq!(manifest.options["unit_share"], 0.4);
+    let job = draft.job(directory.path()).unwrap();
+    let source = Source { job, published: None, threshold: None, title: None };
+    let html = report(&source, &SessionContext::new()).await.unwrap();
+    assert!(html.contains("One person may own several of them, at most"), "{html}");
+    // Without a bound it is told all the same.
+    let without = anonymize.replace("\nunit_share = 0.4", "").leak();
+    let unbounded = Draft { anonymize: without, ..draft.clone() };
+    let manifest = unbounded.run(directory.path()).await.unwrap().manifest;
+    assert!(manifest.measure("unit_share").unwrap() > 0.4);
+    let wrong = Draft { anonymize: anonymize.replace("0.4", "1.4").leak(), ..draft };
+    let error = wrong.run(directory.path()).await.unwrap_err().to_string();
+    assert!(error.contains("option 'unit_share': 1.4 is not above 0 and at most 1"), "{error}");
+}
+
+#[tokio::test]
 async fn every_kind_of_method_can_be_verified() {
     let kinds = [
         "method = \"layered\"\nk = 10\nquasi_identifiers = [\"age\", \"sex\", \"education\"]\nl = 2",
         "method = \"asg_ls\"\nk = 10\nl = 3\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
-        "method = \"asg_ls\"\nk = 5\nl = 4\ndiversity = \"distinct\"\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
+        "method = \"asg_ls\"\nk = 5\nl = 4\nvariant = \"paper\"\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"slicing\"\nk = 10\nl = 2\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "method = \"datafly\"\nk = 5\nquasi_identifiers = [\"age\", \"sex\", \"education\"]",
         "constraints = [{ columns = [\"age\", \"sex\"], k = 5 }, { columns = [\"education\"], k = 3 }]\nhierarchies = { age = { intervals = [5, 10, 50] } }",
@@ -339,9 +367,9 @@ async fn the_same_seed_gives_the_same_release_and_another_one_another() {
         ..Draft::new("out")
     }
     };
-    std::fs::write(directory.path().join("seed.txt"), "night\n").unwrap();
+    std::fs::write(directory.path().join("seed.txt"), "a night of the tests\n").unwrap();
     let mut sums = Vec::new();
-    for seed in ["\"night\"", "{ file = \"seed.txt\" }", "\"day\""] {
+    for seed in ["\"a night of the tests\"", "{ file = \"seed.txt\" }", "\"a day of the tests\""] {
         let manifest = job(seed).run(directory.path()).await.unwrap().manifest;
         sums.push(
             manifest.tables[0].files.iter().map(|file| file.sha256.clone()).collect::<Vec<_>>(),
@@ -364,7 +392,7 @@ async fn a_job_publishes_what_the_same_query_would() {
         .unwrap();
     let query = format!(
         "SELECT * FROM anonymize(({CENSUS}), k => 10, quasi_identifiers => ['age', 'sex', 'education'],
-           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret')"
+           sensitive => ['occupation'], identifiers => ['person_id'], keep => ['zip'], seed => 'a secret of the tests')"
     );
     let asked = context.sql(&query).await.unwrap().collect().await.unwrap();
     let read = context.sql("SELECT * FROM released").await.unwrap().collect().await.unwrap();

@@ -1,6 +1,7 @@
 //! Release jobs from beginning to end, on a local disk and in an object store.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod figures;
 mod inputs;
 mod local;
 mod mistakes;
@@ -31,7 +32,7 @@ quasi_identifiers = ["age", "sex", "education"]
 sensitive = ["occupation"]
 identifiers = ["person_id"]
 keep = ["zip"]
-seed = "a secret"
+seed = "a secret of the tests"
 "#;
 
 impl Draft {

@@ -73,7 +73,13 @@ fn mistakes_say_what_to_write() {
             GOOD.replace("k = 10", "k = 10\nmethod = \"magic\""),
             "'magic' is not known; use 'rounded'",
         ),
-        (GOOD.replace("k = 10", "k = 10\nmethod = \"alpha_k\"\nalpha = 0.5"), "needs mix = true"),
+        (
+            GOOD.replace(
+                "k = 10",
+                "k = 10\nmethod = \"alpha_k\"\nalpha = 0.5\nvariant = \"paper\"",
+            ),
+            "is for experiments",
+        ),
         (
             GOOD.replace("k = 10", "k = 10\nmethod = \"slicing\"\nbucket_id = false"),
             "write bucket_id = true",

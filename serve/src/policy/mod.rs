@@ -192,3 +192,24 @@ fn wrong_toml(text: &str, error: &toml::de::Error) -> Error {
     });
     Error::setup(format!("{}{}", line.unwrap_or_default(), error.message()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit_share(written: &str) -> Result<Option<f64>> {
+        let text = format!(
+            "[sources.visits]\npath = \"visits.parquet\"\n[views.visits.anonymize]\nk = 5\n\
+             quasi_identifiers = [\"age\"]\nprivacy_unit = \"person\"\nunit_share = {written}\n\
+             [users.reader]\ntrust = true\nviews = [\"visits\"]\n"
+        );
+        let policy = Policy::from_toml(&text, Path::new("/policies"))?;
+        Ok(policy.views.get("visits").and_then(|view| view.job.anonymize.unit_share))
+    }
+
+    #[test]
+    fn a_view_bounds_what_one_person_holds_of_a_class() {
+        assert!(matches!(unit_share("0.5"), Ok(Some(0.5))));
+        assert!(unit_share("\"half\"").is_err());
+    }
+}

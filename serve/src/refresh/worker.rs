@@ -313,7 +313,10 @@ async fn open(
 ) -> Result<Release, DataFusionError> {
     let location = manifest.tables.first().map(|table| table.location.as_str()).unwrap_or_default();
     let url = ListingTableUrl::parse(format!("{SCHEME}://views/{view}/{location}/"))?;
-    let context = SessionContext::new_with_config_rt(SessionConfig::new(), Arc::clone(readers));
+    let context = SessionContext::new_with_config_rt(
+        SessionConfig::new().with_collect_statistics(false),
+        Arc::clone(readers),
+    );
     let options =
         ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension(".parquet");
     let config = ListingTableConfig::new(url).with_listing_options(options);

@@ -31,7 +31,7 @@ use serde::de::DeserializeOwned;
 const MAGIC: &[u8; 9] = b"anonymize";
 
 /// Counts every change of a node's contents, in whatever field.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// What bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,7 @@ enum Kind {
     Cells = 4,
     SampleHierarchy = 5,
     WithheldErrors = 6,
+    CompactBatches = 7,
 }
 
 /// Appends a node's contents.

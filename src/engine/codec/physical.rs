@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, ours, unknown};
 use crate::engine::census::{CensusExec, CensusScan};
-use crate::engine::exec::{AnonymizeExec, CellExec, CellStep, ReleaseShape, WithheldErrorsExec};
+use crate::engine::exec::{
+    AnonymizeExec, CellExec, CellStep, CompactBatchesExec, ReleaseShape, WithheldErrorsExec,
+};
 use crate::engine::logical::Binding;
 use crate::engine::reports::{Report, ReportExec};
 use crate::engine::spec::Spec;
@@ -86,6 +88,13 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             };
             return Ok(Arc::new(WithheldErrorsExec::new(Arc::clone(input))));
         }
+        if kind == Kind::CompactBatches as u8 {
+            let () = decode(contents)?;
+            let [input] = inputs else {
+                return internal_err!("CompactBatchesExec needs an input");
+            };
+            return Ok(Arc::new(CompactBatchesExec::new(Arc::clone(input))));
+        }
         unknown(kind)
     }
 
@@ -115,6 +124,9 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         }
         if node.is::<WithheldErrorsExec>() {
             return encode(Kind::WithheldErrors, &(), buf);
+        }
+        if node.is::<CompactBatchesExec>() {
+            return encode(Kind::CompactBatches, &(), buf);
         }
         self.inner.try_encode(node, buf, converter)
     }

@@ -41,7 +41,7 @@ fn queries() -> Vec<String> {
     }
     for ranges in ["label", "bounds", "mean"] {
         call(&format!(
-            "k => 3, privacy_unit => 'person_id', ranges => '{ranges}', class_id => true"
+            "k => 3, privacy_unit => 'person_id', unit_share => 0.5, ranges => '{ranges}', class_id => true"
         ));
     }
     let identifiers = "identifiers => ['person_id']";
@@ -71,14 +71,14 @@ fn queries() -> Vec<String> {
              suppression_limit => 0.5"
         ));
     }
-    for diversity in ["frequency", "distinct"] {
+    for (variant, more) in [("best", "column_groups => true"), ("paper", "min_columns => 2")] {
         call(&format!(
-            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 3, rare_below => 0.125, diversity => \
-             '{diversity}', bucket_id => true"
+            "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 5, rare_below => 0.125, variant => \
+             '{variant}', bucket_id => true, column_groups => true"
         ));
         call(&format!(
-            "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, min_columns => 2, min_support => \
-             0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, diversity => '{diversity}', \
+            "{identifiers}, k => 4, l => 2, method => 'asg_ls', max_columns => 4, {more}, min_support => \
+             0.25, min_confidence => 0.75, weights => {{age: 3}}, block_rows => 128, variant => '{variant}', \
              hierarchies => {{occupation: sample_hierarchy(column => 'occupation')}}"
         ));
     }
@@ -104,10 +104,10 @@ fn more_queries() -> Vec<String> {
     }
     let apart = "(SELECT age, sex, occupation FROM sample_census(rows => 300))";
     for publish in ["quasi_identifiers", "sensitive"] {
-        for mix in [true, false] {
+        for variant in ["best", "paper"] {
             queries.push(format!(
                 "SELECT * FROM anonymize({apart}, k => 3, quasi_identifiers => ['age', 'sex'], sensitive => \
-                 ['occupation'], method => 'alpha_k', alpha => 0.9, publish => '{publish}', mix => {mix})"
+                 ['occupation'], method => 'alpha_k', alpha => 0.9, publish => '{publish}', variant => '{variant}')"
             ));
         }
     }
@@ -273,7 +273,7 @@ async fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
         bytes[at] = value;
         bytes
     };
-    assert!(message(&with(9, VERSION + 1)).contains("came in format 4"));
+    assert!(message(&with(9, VERSION + 1)).contains("came in format 5"));
     assert!(message(&with(10, 99)).contains("a node of kind 99"));
     assert!(message(&node[..9]).contains("without its contents"));
     assert!(message(&node[..node.len() - 3]).contains("cannot be read"));

@@ -13,7 +13,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use super::metrics::ReleaseMetrics;
 use super::runs::{RunReader, Runs};
 use super::spill::Spills;
-use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, ReleaseTable};
+use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, ReleaseTable, live_batch};
 use crate::engine::execution_error;
 use crate::model::Cancel;
 
@@ -72,8 +72,11 @@ impl Emission {
                 }
                 let Some(batch) = batches.try_next().await? else { return Ok(None) };
                 let rows = batch.num_rows().min(wanted);
-                let batch = batch.slice(0, rows).record_output(&baseline);
-                Ok(Some((batch, (batches, wanted - rows, memory))))
+                let batch = match rows < batch.num_rows() {
+                    true => live_batch(&batch.slice(0, rows)).map_err(execution_error)?,
+                    false => batch,
+                };
+                Ok(Some((batch.record_output(&baseline), (batches, wanted - rows, memory))))
             }
         });
         Ok(Box::pin(limited))

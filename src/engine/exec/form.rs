@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Column, Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
 use super::requirement::Asked;
 use crate::association::DEFAULT_WORK;
-use crate::columnar::{Cells, CodedTable, Domain, ListedLevels, ModelledValues, Ranges};
+use crate::columnar::{
+    Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
+};
 use crate::engine::execution_error;
 use crate::engine::method::{Approach, SliceBy};
-use crate::engine::spec::{SlicingSpec, Spec, Suppress};
+use crate::engine::spec::{HierarchySource, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::measure::{cover_loss, loss, node_loss, precision};
@@ -18,15 +20,16 @@ use crate::method::Job;
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::alpha_k::{Grouping, alpha_k};
 use crate::method::classfly::{
-    self, Recoding, Variant, check_constraints, classfly, datafly, into_classes,
+    self, Recoding, Search, check_constraints, classfly, datafly, into_classes,
 };
 use crate::method::cluster::{self, Clustering, cluster, incomplete_rows};
 use crate::method::layered::{self, Layered, layered};
 use crate::method::partition::partition;
-use crate::method::slicing::{self, Diversity, Sliced};
+use crate::method::slicing::{self, Sliced};
 use crate::method::top_down::top_down;
 use crate::model::{
-    Cancel, Classes, Model, Placement, Requirement, RowTable, check_placement, shuffle_classes,
+    Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
+    check_placement, shuffle_classes,
 };
 
 /// What classes are made from, beside the table.
@@ -63,13 +66,14 @@ impl Former<'_> {
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
-        let check = rows / 8 + 8 * (rows / k);
+        let persons = if self.spec.privacy_unit.is_some() { Persons::work_bytes(rows) } else { 0 };
+        let check = rows / 8 + 8 * (rows / k) + persons;
         let alike = match self.spec.method.approach() {
             Approach::TwoTables
             | Approach::Slice(_)
             | Approach::Freeze(_)
             | Approach::FullDomain => 0,
-            _ => alike::work_bytes(axes.clone(), self.publishes_means(), (rows, rows / k)),
+            _ => alike::work_bytes(rows, rows / k),
         };
         // Cutting counts the values of every column, on every thread.
         let counted = |axis: &Axis| (axis.codes as usize).min(rows.saturating_mul(8));
@@ -114,12 +118,14 @@ impl Former<'_> {
             })?,
             Approach::Specialize => self.group(table, |rows, job| Ok((top_down(rows, job)?, 0)))?,
             Approach::TwoTables => self.group(table, |rows, job| {
-                let mix = self.spec.mix.unwrap_or(false).then_some(self.spec.seed);
-                let Grouping { classes, suppressed } = alpha_k(rows, job, mix)?;
-                let classes = shuffle_classes(rows, &classes, job.keys, self.spec.seed)?;
+                let mixing = self.seed(Purpose::Mixing);
+                let Grouping { classes, suppressed } =
+                    alpha_k(rows, job, self.spec.variant, mixing)?;
+                let seed = self.seed(Purpose::ClassNumbers);
+                let classes = shuffle_classes(rows, &classes, job.keys, seed)?;
                 Ok((classes, suppressed))
             })?,
-            Approach::Freeze(variant) => self.recode(table, Some(variant))?,
+            Approach::Freeze(search) => self.recode(table, Some(search))?,
             Approach::FullDomain => self.recode(table, None)?,
             Approach::Cluster(clustering) => self.cluster(table, clustering)?,
             Approach::Slice(by) => self.slice(table, by)?,
@@ -150,7 +156,7 @@ impl Former<'_> {
         let (mut classes, suppressed) = method(&mut table.rows, &job).map_err(execution_error)?;
         // Two tables were put in an order of their own.
         if self.spec.publish.is_none() {
-            let secret = (&table.keys, self.spec.seed);
+            let secret = (&table.keys, self.seed(Purpose::AlikeClasses));
             let shuffled =
                 shuffle_alike(&mut table.rows, classes, (&axes, self.publishes_means()), secret);
             classes = shuffled.map_err(execution_error)?;
@@ -166,6 +172,9 @@ impl Former<'_> {
         };
         check_placement(&placement, &requirement, &table.modelled).map_err(execution_error)?;
         self.check_suppressed_rows(rows.len(), suppressed)?;
+        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+            self.metrics.persons(Persons::of(&placement, units), self.is_whole);
+        }
         // Two tables publish quasi-identifiers as they are.
         if self.spec.publish.is_none() {
             let axes: Vec<&Axis> = axes.iter().collect();
@@ -174,6 +183,10 @@ impl Former<'_> {
             self.metrics.loss.set(lost / rows.len().max(1) as f64);
         }
         Ok(Formed { classes, cells: Cells::Covering })
+    }
+
+    fn seed(&self, purpose: Purpose) -> Seed {
+        self.spec.secret.seed(purpose)
     }
 
     fn publishes_means(&self) -> bool {
@@ -203,7 +216,7 @@ impl Former<'_> {
         self.check_dropped(suppressed, table.rows.len())?;
         let options = cluster::Options {
             weights: &self.spec.weights,
-            seed: &self.spec.seed,
+            seed: &self.seed(Purpose::Starts),
             block_rows: self.block_rows(clustering),
         };
         self.group(table, |rows, job| Ok((cluster(rows, job, clustering, &options)?, suppressed)))
@@ -236,8 +249,7 @@ impl Former<'_> {
         let mut required = asked.of_values(&values)?;
         if units == 1 {
             let column = self.modelled - 1;
-            let at_least = self.spec.k;
-            required.models.push(Model::Distinct { column, at_least, unit: true });
+            required.models.extend(unit_models(self.spec, column));
         }
         Ok(required)
     }
@@ -265,12 +277,15 @@ impl Former<'_> {
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
         let part = self.part.map(|part| part.to_string());
         let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
-        let seed = self.spec.seed.for_purpose(purpose.chain(written));
+        let seed = self.seed(Purpose::Slicing).derive(purpose.chain(written));
         let options = slicing::Options {
             sensitive,
             positions: &places,
             l: self.spec.models.l.ok_or_else(bug)?,
-            diversity: asked.diversity,
+            variant: self.spec.variant,
+            max_columns: asked.max_columns,
+            // What nobody said about the sensitive column asks for nothing.
+            nodes: !matches!(asked.sensitive_hierarchy, None | Some(HierarchySource::Automatic(_))),
             rare_below: asked.rare_below,
             has_kept: !self.spec.keep.is_empty(),
             seed: &seed,
@@ -281,7 +296,6 @@ impl Former<'_> {
                 let asg = slicing::AsgOptions {
                     min_support: asked.min_support,
                     min_confidence: asked.min_confidence,
-                    max_columns: asked.max_columns,
                     min_columns: asked.min_columns,
                     weights: &self.spec.weights,
                     block_rows: self.spec.block_rows.unwrap_or(slicing::DEFAULT_BLOCK_ROWS),
@@ -307,23 +321,56 @@ impl Former<'_> {
         let lost = lost + sliced.suppressed as f64;
         self.metrics.loss.set(lost / rows.len().max(1) as f64);
         self.metrics.slicing(by, &sliced);
+        let groups = ColumnGroups {
+            labels: sliced.groups.iter().map(|groups| self.named_groups(groups)).collect(),
+            of_class: sliced.groups_of,
+        };
         let Sliced { buckets, covered, kept, .. } = sliced;
-        Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept } })
+        Ok(Formed { classes: buckets, cells: Cells::Sliced { covered, kept, groups } })
     }
 
-    /// Satisfies the constraints by freezing rows, or without a variant by whole columns.
-    fn recode(&self, table: &mut CodedTable, variant: Option<Variant>) -> Result<Formed> {
+    /// The columns of a bucket that were permuted together: groups of quasi-identifiers, what is kept, and last the
+    /// sensitive column with the quasi-identifiers that stayed beside it.
+    fn named_groups(&self, groups: &[u64]) -> String {
+        let names = |group: u64| {
+            let positions: Vec<usize> = (0..64).filter(|at| group >> at & 1 == 1).collect();
+            self.spec.column_names(&positions)
+        };
+        let apart = groups.iter().fold(0, |all, group| all | group);
+        let beside = (0..self.spec.quasi_identifiers.len()).filter(|at| apart >> at & 1 == 0);
+        let beside = self.spec.column_names(&beside.collect::<Vec<usize>>());
+        let listed = |columns: &[Column]| {
+            columns.iter().map(|column| column.name.as_str()).collect::<Vec<&str>>().join(", ")
+        };
+        let sensitive = match beside.is_empty() {
+            true => listed(&self.spec.sensitive),
+            false => format!("{beside}, {}", listed(&self.spec.sensitive)),
+        };
+        let kept = (!self.spec.keep.is_empty()).then(|| listed(&self.spec.keep));
+        let groups = groups.iter().map(|group| names(*group)).chain(kept).chain([sensitive]);
+        groups.collect::<Vec<String>>().join(" | ")
+    }
+
+    /// Satisfies the constraints by freezing rows, or without a search by whole columns.
+    fn recode(&self, table: &mut CodedTable, search: Option<Search>) -> Result<Formed> {
         let timer = self.metrics.partition_time.timer();
-        let CodedTable { rows, domains, .. } = table;
+        let CodedTable { rows, domains, keys, .. } = table;
         let trees = domains.iter().map(|domain| tree_of(&domain.axis));
         let trees = trees.collect::<crate::Result<Vec<&Tree>>>().map_err(execution_error)?;
-        let constraints = &self.spec.constraints;
-        let job = classfly::Job { trees: &trees, constraints, cancel: self.cancel };
-        let recoding = match variant {
-            Some(variant) => classfly(rows, &job, variant),
+        let job = classfly::Job {
+            trees: &trees,
+            constraints: &self.spec.constraints,
+            variant: self.spec.variant,
+            drop_suppressed: self.spec.suppress == Suppress::Rows,
+            keys,
+            seed: self.seed(Purpose::Suppressed),
+            cancel: self.cancel,
+        };
+        let recoding = match search {
+            Some(search) => classfly(rows, &job, search),
             None => {
-                let share = self.spec.suppression_limit;
-                datafly(rows, &job, share.map(|share| (share * rows.len() as f64) as usize))
+                let most = self.spec.suppression_limit() * rows.len() as f64;
+                datafly(rows, &job, Some(most as usize))
             }
         };
         let recoding = recoding.map_err(execution_error)?;
@@ -333,9 +380,7 @@ impl Former<'_> {
         self.check_suppressed(rows, &recoding)?;
         self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
         self.metrics.precision(precision(&recoding.nodes, &trees));
-        let drop_suppressed = self.spec.suppress == Suppress::Rows;
-        let published =
-            into_classes(recoding, rows, &job, drop_suppressed).map_err(execution_error)?;
+        let published = into_classes(recoding, rows, &job).map_err(execution_error)?;
         Ok(Formed { classes: published.classes, cells: Cells::Nodes(published.nodes) })
     }
 
@@ -351,9 +396,13 @@ impl Former<'_> {
                 let columns = self.spec.column_names(&component.columns);
                 format!("{} of {rows} rows in [{columns}]", component.suppressed.len())
             });
+            let instead = match self.spec.suppress {
+                Suppress::Rows => "or give coarser hierarchies",
+                _ => "give coarser hierarchies, or leave such rows out with suppress => 'rows'",
+            };
             return exec_err!(
                 "{:.1} % of the cells would be suppressed ({}), more than suppression_limit = {limit} \
-                 allows: raise it, lower the k of a constraint, or give coarser hierarchies",
+                 allows: raise it, lower the k of a constraint, {instead}",
                 100.0 * share,
                 counts.collect::<Vec<String>>().join(", ")
             );
@@ -362,20 +411,21 @@ impl Former<'_> {
     }
 }
 
+/// What is asked of the persons of a class, whose column this is.
+pub(super) fn unit_models(spec: &Spec, column: usize) -> impl Iterator<Item = Model> {
+    let persons = Model::Distinct { column, at_least: spec.k, unit: true };
+    let share = spec.unit_share.map(|at_most| Model::UnitShare { column, at_most });
+    std::iter::once(persons).chain(share)
+}
+
 /// Errors if more rows would be suppressed than the limit allows.
 pub(super) fn check_suppressed_rows(spec: &Spec, rows: u64, suppressed: u64) -> Result<()> {
     let limit = spec.suppression_limit();
     let share = suppressed as f64 / rows.max(1) as f64;
     if share > limit {
-        let instead = match &spec.slicing {
-            Some(SlicingSpec { diversity: Diversity::Frequency, .. }) => {
-                ", ask for different values only (diversity => 'distinct')"
-            }
-            _ => "",
-        };
         return exec_err!(
             "{suppressed} of {rows} rows ({:.1} %) would be suppressed, more than \
-             suppression_limit = {limit} allows: raise it, relax k or the models{instead}, or \
+             suppression_limit = {limit} allows: raise it, relax k or the models, or \
              anonymize a larger input",
             100.0 * share
         );

@@ -12,7 +12,14 @@ use datafusion::physical_plan::metrics::{
 };
 
 use crate::engine::method::SliceBy;
+use crate::measure::three_digits;
 use crate::method::slicing::Sliced;
+use crate::model::Persons;
+
+/// The largest share of a class that one person holds.
+pub(super) const UNIT_SHARE: &str = "unit_share";
+/// The share of the persons who have rows in more than one class.
+pub(super) const SPLIT_PERSONS: &str = "split_persons";
 
 /// Counters and timers of one execution, in the order of its phases.
 #[derive(Debug, Clone)]
@@ -69,12 +76,28 @@ impl ReleaseMetrics {
         share(&self.set, "precision").set(precision);
     }
 
+    /// How the rows of persons lie in the classes, rounded. Of parts of a table only the largest share
+    /// is that of the table: persons may have rows in several parts.
+    pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
+        let largest = persons.largest_share.max(self.unit_share());
+        note(&self.set, UNIT_SHARE, rounded(largest));
+        if is_whole {
+            note(&self.set, SPLIT_PERSONS, rounded(persons.split));
+        }
+    }
+
+    /// The largest share of a class that a person holds in what was looked at last.
+    pub(super) fn unit_share(&self) -> f64 {
+        share_of(&self.set, UNIT_SHARE).unwrap_or(0.0)
+    }
+
     /// What a slicing found, and how many columns its buckets have together.
     pub(super) fn slicing(&self, by: SliceBy, sliced: &Sliced) {
         let gauge = |name: &'static str, value: u64| {
             MetricBuilder::new(&self.set).gauge(name, 0).set(value as usize);
         };
         gauge("bucket_columns", sliced.columns);
+        gauge("undivided_buckets", sliced.undivided);
         if by == SliceBy::Associations {
             let (with_sensitive, others) = sliced.associations;
             gauge("sensitive_associations", with_sensitive as u64);
@@ -98,15 +121,35 @@ pub(super) fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Sh
     share
 }
 
+/// Sets the share of that name, which may have been noted before.
+fn note(set: &ExecutionPlanMetricsSet, name: &'static str, found: f64) {
+    if on_share(set, name, |share| share.set(found)).is_none() {
+        share(set, name).set(found);
+    }
+}
+
 /// The share of that name, `None` before it was noted.
 pub(super) fn share_of(set: &ExecutionPlanMetricsSet, wanted: &str) -> Option<f64> {
+    on_share(set, wanted, Share::get)
+}
+
+fn on_share<T>(
+    set: &ExecutionPlanMetricsSet,
+    wanted: &str,
+    mut work: impl FnMut(&Share) -> T,
+) -> Option<T> {
     let metrics = set.clone_inner();
     metrics.iter().find_map(|metric| match metric.value() {
         MetricValue::Custom { name, value } if name == wanted => {
-            value.as_any().downcast_ref::<Share>().map(Share::get)
+            value.as_any().downcast_ref::<Share>().map(&mut work)
         }
         _ => None,
     })
+}
+
+/// Three digits: more could tell how many rows a person has.
+fn rounded(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
 }
 
 /// What an operator shows of its metrics. A cluster sends kinds that DataFusion defines itself and no others:
@@ -129,7 +172,7 @@ fn as_common_kinds(set: &MetricsSet) -> MetricsSet {
             None => Arc::clone(metric),
             Some((name, share)) => {
                 let ratio = RatioMetrics::new().with_display_raw_values(false);
-                ratio.set_part((share * WHOLE as f64).round() as usize);
+                ratio.set_part((three_digits(share) * WHOLE as f64).round() as usize);
                 ratio.set_total(WHOLE);
                 let value = MetricValue::Ratio { name: name.clone(), ratio_metrics: ratio };
                 Arc::new(Metric::new(value, metric.partition()))
@@ -155,7 +198,7 @@ impl Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.4}", self.get())
+        write!(f, "{}", three_digits(self.get()))
     }
 }
 

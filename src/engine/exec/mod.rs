@@ -2,6 +2,7 @@
 
 mod cells;
 mod cluster;
+mod compact;
 mod emit;
 mod form;
 mod intake;
@@ -37,10 +38,13 @@ use datafusion::physical_plan::{
 
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use cluster::PlanForCluster;
+pub use compact::CompactBatchesExec;
+pub(super) use compact::compact_what_leaves;
 pub use withheld::WithheldErrorsExec;
 
 use super::logical::{Binding, metadata, output_fields};
 use super::spec::Spec;
+use super::written::check_variant;
 use crate::columnar::OutputColumn;
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
@@ -166,13 +170,7 @@ impl AnonymizeExec {
                  => 'quasi_identifiers'), without anything above it"
             );
         }
-        if self.spec.mix.is_none() {
-            return plan_err!(
-                "say who is grouped with whom: mix => true lets the secret seed decide, which every \
-                 real release needs; mix => false keeps the order of the quasi-identifiers, as the paper \
-                 does, and a reader of both tables can use it"
-            );
-        }
+        check_variant(&self.spec)?;
         pipeline::run_both(self, context).await
     }
 
@@ -387,6 +385,18 @@ impl AnonymizeExec {
     /// Mean share of a cell's information (NCP) that the last execution lost, `None` before it ran.
     pub fn loss(&self) -> Option<f64> {
         metrics::share_of(&self.metrics, "loss")
+    }
+
+    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// before it ran, and without a privacy unit.
+    pub fn unit_share(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::UNIT_SHARE)
+    }
+
+    /// The share of the persons who have rows in more than one class of the last execution, in three
+    /// digits. `None` before it ran, and without a privacy unit.
+    pub fn split_persons(&self) -> Option<f64> {
+        metrics::share_of(&self.metrics, metrics::SPLIT_PERSONS)
     }
 
     /// Prec of the last execution: how far values stay below the tops of their hierarchies, from 1

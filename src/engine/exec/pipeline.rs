@@ -17,6 +17,7 @@ use super::emit::{Emission, Prepared};
 use super::form::{Formed, Former};
 use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
+use super::requirement::check_persons;
 use super::room::{OutputShape, Room};
 use super::spill::Spills;
 use super::{AnonymizeExec, full_schema};
@@ -28,7 +29,7 @@ use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::logical::Binding;
 use crate::engine::spec::{Publish, Spec};
 use crate::engine::{execution_error, looked_at, without_values};
-use crate::model::{Cancel, Classes};
+use crate::model::{Cancel, Classes, Purpose, ties};
 
 /// Everything one execution needs, apart from the plan it came from.
 pub(super) struct Release {
@@ -184,8 +185,10 @@ pub(super) fn form(
         order_by: Vec::new(),
         // A table without sensitive values must not be ordered by them.
         ties: match spec.publish {
-            Some(Publish::QuasiIdentifiers) => TieKeys::QuasiIdentifiersAndKept(spec.seed),
-            Some(Publish::Sensitive) | None => TieKeys::SensitiveAndKept,
+            Some(Publish::QuasiIdentifiers) => {
+                TieKeys::QuasiIdentifiersAndKept(spec.secret.seed(Purpose::RowOrder))
+            }
+            Some(Publish::Sensitive) | None => TieKeys::WholeRow,
         },
         ranges: spec.ranges,
         schema: Arc::new(Schema::empty()),
@@ -288,7 +291,8 @@ impl Release {
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
                 let input = input.execute(partition, Arc::clone(&self.context))?;
-                let reader = Reader::new(&self.layout, self.spec.seed).map_err(execution_error)?;
+                let reader =
+                    Reader::new(&self.layout, self.spec.secret).map_err(execution_error)?;
                 let (intake, metrics) = (Arc::clone(&intake), self.metrics.clone());
                 let to = move |chunks, bytes| intake.add(partition, chunks, bytes);
                 Ok(SpawnedTask::spawn(read_partition(input, reader, to, metrics)))
@@ -337,9 +341,18 @@ impl Release {
         }
         let row_bytes = coding.row_bytes().map_err(execution_error)?;
         let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
-        room.reserve_method(work)?;
+        // Ties are broken before the method starts, in the same memory.
+        let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
+        let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };
+        room.reserve_method(work.max(ties).max(persons))?;
         let timer = self.metrics.encode_time.timer();
-        let mut table = room.fill_table(&self.layout, coding, rows)?;
+        let ties = self.spec.secret.seed(Purpose::Ties);
+        let mut table = room.fill_table(&self.layout, coding, ties)?;
+        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+            let seed = self.spec.secret.seed(Purpose::Persons);
+            let together = table.keys.keep_persons_together(&table.rows, &units.codes, seed);
+            together.map_err(execution_error)?;
+        }
         timer.done();
         let Formed { classes, cells } = former.form(&mut table)?;
         // Of all that the method took, its classes stay.
@@ -356,17 +369,12 @@ impl Release {
 
     /// A row without a person could belong to any of the others in its class.
     pub(super) fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
-        let Some(unit) = &self.spec.privacy_unit else { return Ok(()) };
-        let modelled = self.layout.modelled.len() - 1;
-        let missing: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
-        if missing > 0 {
-            return exec_err!(
-                "privacy_unit '{}' is NULL in {missing} rows, which cannot be counted as persons: filter \
-                 them out or give each an id",
-                unit.name
-            );
+        if self.spec.privacy_unit.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let modelled = self.layout.modelled.len() - 1;
+        let nobody: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
+        check_persons(&self.spec, nobody as u64)
     }
 }
 
@@ -413,7 +421,10 @@ fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {
     let (columns, rows) = match cells {
         Cells::Covering => (0, 0),
         Cells::Nodes(nodes) => (nodes.len(), 0),
-        Cells::Sliced { covered, kept } => (0, size_of_val(&covered[..]) + size_of_val(&kept[..])),
+        Cells::Sliced { covered, kept, groups } => {
+            let kept = size_of_val(&covered[..]) + size_of_val(&kept[..]);
+            (0, kept + groups.bytes())
+        }
     };
     classes.len() * size_of::<u32>() * (1 + columns) + rows
 }

@@ -2,14 +2,26 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
 use crate::engine::spec::Spec;
 use crate::error::Error;
-use crate::method::slicing::Diversity;
+use crate::method::Variant;
 use crate::model::{Grades, Model, Requirement};
+
+/// Refuses rows that name no person: one of them could belong to anybody in its class.
+pub(super) fn check_persons(spec: &Spec, nobody: u64) -> Result<()> {
+    match &spec.privacy_unit {
+        Some(unit) if nobody > 0 => exec_err!(
+            "privacy_unit '{}' is NULL in {nobody} rows, which cannot be counted as persons: filter them \
+             out or give each an id",
+            unit.name
+        ),
+        _ => Ok(()),
+    }
+}
 
 /// What was asked for.
 pub(super) struct Asked<'a> {
@@ -34,8 +46,8 @@ impl Asked<'_> {
             required.extend(models.alpha.map(|alpha| Model::Share { column, alpha }));
             required.extend(self.graded(column, values)?);
         }
-        let slicing = self.spec.slicing.as_ref();
-        if let (Some(Diversity::Frequency), Some(l)) = (slicing.map(|s| s.diversity), models.l) {
+        let is_chance = self.spec.slicing.is_some() && self.spec.variant == Variant::Best;
+        if let (true, Some(l)) = (is_chance, models.l) {
             // The share that a value may have at most; the method keeps a little less.
             required.push(Model::Share { column: 0, alpha: 1.0 / f64::from(l) });
         }

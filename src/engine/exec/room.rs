@@ -15,7 +15,7 @@ use crate::columnar::{
     CodedChunk, CodedTable, Coding, Layout, ReleaseTable, TableBuilder, TableFiles,
 };
 use crate::engine::execution_error;
-use crate::model::{Cancel, ScratchFile};
+use crate::model::{Cancel, ScratchFile, Seed};
 
 /// The memory of a release: everything large is reserved here before it is allocated.
 pub(super) struct Room {
@@ -97,13 +97,14 @@ impl Room {
         Ok(None)
     }
 
-    /// Writes the codes of all rows, from memory and from files.
+    /// Writes the codes of all rows, from memory and from files, and breaks their ties.
     pub(super) fn fill_table(
         &mut self,
         layout: &Layout,
         coding: Coding,
-        rows: usize,
+        ties: Seed,
     ) -> Result<CodedTable> {
+        let rows = self.shelf.rows();
         let mut files = TableFiles::default();
         let row_bytes = coding.row_bytes().map_err(execution_error)?;
         // What methods look at most often comes first.
@@ -111,8 +112,8 @@ impl Room {
         for _ in &layout.modelled {
             files.modelled.push(self.place(rows * size_of::<u32>(), "models")?);
         }
-        if !layout.keyed.is_empty() {
-            files.keyed = self.place(rows * size_of::<u64>(), "keys")?;
+        if layout.has_ties() {
+            files.ties = self.place(rows * size_of::<u64>(), "keys")?;
         }
         if !layout.kept.is_empty() {
             files.kept = self.place(rows * size_of::<u64>(), "keys")?;
@@ -134,7 +135,7 @@ impl Room {
             builder.add(partition, held, &self.cancel).map_err(execution_error)?;
             self.shelf.release_codes(partition)?;
         }
-        builder.finish().map_err(execution_error)
+        builder.finish(ties, &self.cancel).map_err(execution_error)
     }
 
     /// The memory that batches take on their way out, and the published columns in an order in which

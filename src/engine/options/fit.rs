@@ -74,8 +74,14 @@ impl Options {
             ),
             (!clusters && !associates, given("weights", !self.weights.is_empty()), clustering),
             (!clusters && !associates, given("block_rows", self.block_rows.is_some()), clustering),
-            (!associates, given("max_columns", asked.max_columns.is_some()), by_association),
+            (!slices, given("max_columns", asked.max_columns.is_some()), slicing),
             (!associates, given("min_columns", asked.min_columns.is_some()), by_association),
+            (
+                self.variant.as_deref() != Some("paper"),
+                given("min_columns", asked.min_columns.is_some()),
+                "its columns are groups of quasi-identifiers that go together, of any size; leave it out, or \
+                 write variant => 'paper'",
+            ),
             (!associates, given("min_support", asked.min_support.is_some()), by_association),
             (!associates, given("min_confidence", asked.min_confidence.is_some()), by_association),
             (
@@ -84,7 +90,7 @@ impl Options {
                 "its columns differ from bucket to bucket or there are none; use 'slicing'",
             ),
             (!slices, given("rare_below", asked.rare_below.is_some()), slicing),
-            (!slices, given("diversity", asked.diversity.is_some()), slicing),
+            (!slices, given("column_groups", asked.column_groups.is_some()), slicing),
             (
                 !slices,
                 given("bucket_id", asked.bucket_id.is_some()),
@@ -99,7 +105,11 @@ impl Options {
             (two_tables, given("ranges", self.ranges.is_some()), exact),
             (two_tables, given("hierarchies", !self.hierarchies.is_empty()), exact),
             (!two_tables, given("publish", self.publish.is_some()), one_table),
-            (!two_tables, given("mix", self.mix.is_some()), one_table),
+            (
+                !two_tables && !slices && !freezes,
+                (self.variant.as_deref() == Some("paper")).then(|| "variant => 'paper'".to_owned()),
+                "use 'alpha_k', 'asg_ls', 'slicing', 'datafly' or a method of the classfly family",
+            ),
         ];
         let broken = rules
             .into_iter()

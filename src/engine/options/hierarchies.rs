@@ -88,6 +88,9 @@ fn check_source(source: &HierarchySource, column: &Column, input: &DFSchema) -> 
     let in_column = |error: Error| Error::invalid(format!("hierarchy of column '{name}': {error}"));
     match source {
         HierarchySource::Intervals(steps) => {
+            if kind == Kind::Instant {
+                return unfit("intervals()", "numbers", "date_steps('month', 'year')");
+            }
             if matches!(kind, Kind::Text | Kind::Boolean | Kind::Span) {
                 return unfit("intervals()", "numbers", "prefixes(…) or a table");
             }

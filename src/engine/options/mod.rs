@@ -19,12 +19,14 @@ pub(super) use roles::{Assignment, find_column};
 pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
+use super::logical::COLUMN_GROUPS;
 use super::method::{Approach, Method, SliceBy};
-use super::spec::Spec;
+use super::spec::{Spec, choose};
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
-use crate::model::Seed;
+use crate::method::Variant;
+use crate::model::Secret;
 
 /// A hierarchy as the caller gives it.
 #[derive(Debug, Clone)]
@@ -96,6 +98,7 @@ pub struct Options {
     pub(super) identifiers: Vec<String>,
     pub(super) keep: Vec<String>,
     pub(super) privacy_unit: Option<String>,
+    pub(super) unit_share: Option<f64>,
     pub(super) method: Option<String>,
     pub(super) split: Option<String>,
     pub(super) ranges: Option<String>,
@@ -108,7 +111,7 @@ pub struct Options {
     pub(super) alpha_scope: Option<String>,
     pub(super) sensitivity: Option<Sensitivity>,
     pub(super) publish: Option<String>,
-    pub(super) mix: Option<bool>,
+    pub(super) variant: Option<String>,
     pub(super) constraints: Vec<(Vec<String>, i64)>,
     pub(super) suppress: Option<String>,
     pub(super) suppression_limit: Option<f64>,
@@ -116,7 +119,8 @@ pub struct Options {
     pub(super) block_rows: Option<i64>,
     pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
-    pub(super) seed: Option<Seed>,
+    /// As it was read where it was written: its text is not kept.
+    pub(super) seed: Option<Result<Secret>>,
 }
 
 impl Options {
@@ -126,7 +130,7 @@ impl Options {
         mut self,
         input: &DFSchema,
         settings: &AnonymizeConfig,
-        session_seed: Seed,
+        session_secret: Secret,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
         let approach = method.approach();
@@ -136,6 +140,8 @@ impl Options {
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
         let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
+        let variant = self.checked_variant()?;
+        let unit_share = self.checked_unit_share()?;
         self.check_fit(method, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if approach.has_constraints() {
@@ -146,17 +152,17 @@ impl Options {
         } else {
             (self.checked_k(settings)?, Vec::new())
         };
-        let mut slicing = self.checked_slicing(approach)?;
+        let mut slicing = self.checked_slicing(approach, variant)?;
         let by_associations = approach == Approach::Slice(SliceBy::Associations);
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
-        let linked = if by_associations { roles.sensitive.first() } else { None };
+        let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
         let linked: Vec<Column> = roles.quasi_identifiers.iter().chain(linked).cloned().collect();
         let weights = self.checked_weights(input, &linked)?;
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
         let class_id =
             self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
-        let (seed, mix) = (self.seed.unwrap_or(session_seed), self.mix);
+        let secret = self.seed.take().unwrap_or(Ok(session_secret))?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -164,13 +170,20 @@ impl Options {
                  the input query"
             )));
         }
+        let says_groups = slicing.as_ref().is_some_and(|slicing| slicing.column_groups);
+        if says_groups && roles.publishes(COLUMN_GROUPS) {
+            return Err(Error::invalid(
+                "option 'column_groups': the input has a column 'column_groups' already; rename it in the \
+                 input query",
+            ));
+        }
         let mut tables = Vec::new();
         let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
         if approach.has_constraints() || by_associations {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
         }
-        if let (Some(slicing), true) = (&mut slicing, by_associations) {
+        if let Some(slicing) = &mut slicing {
             slicing.sensitive_hierarchy = quasi_identifiers.pop().and_then(|last| last.hierarchy);
         }
         let spec = Spec {
@@ -182,18 +195,19 @@ impl Options {
             sensitive: roles.sensitive,
             keep: roles.keep,
             privacy_unit: roles.privacy_unit,
+            unit_share,
             ranges,
             class_id,
             constraints,
             grading,
             publish,
-            mix,
+            variant,
             suppress,
             suppression_limit,
             weights,
             block_rows,
             slicing,
-            seed,
+            secret,
         };
         Ok((spec, tables))
     }
@@ -211,6 +225,22 @@ impl Options {
             )));
         }
         Ok(method)
+    }
+
+    pub(super) fn checked_unit_share(&self) -> Result<Option<f64>> {
+        let share = in_range("unit_share", self.unit_share, f64::MIN_POSITIVE..=1.0)?;
+        if share.is_some() && self.privacy_unit.is_none() {
+            return Err(Error::invalid(
+                "option 'unit_share' bounds what one person holds of a class: say which column tells persons \
+                 apart, as in privacy_unit => 'person_id'",
+            ));
+        }
+        Ok(share)
+    }
+
+    fn checked_variant(&self) -> Result<Variant> {
+        let named = [("best", Variant::Best), ("paper", Variant::Paper)];
+        self.variant.as_deref().map_or(Ok(Variant::Best), |name| choose("variant", name, &named))
     }
 
     pub(super) fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {

@@ -115,13 +115,23 @@ impl<'a> Assignment<'a> {
     }
 }
 
-/// The input column a name means: exactly, or as an unquoted SQL identifier does.
+/// The input column a name means: the one that is spelled so, or else the only one that differs in upper and
+/// lower case alone.
 pub(in crate::engine) fn find_column(input: &DFSchema, option: &str, name: &str) -> Result<Column> {
     let columns = input.columns();
-    let lower = name.to_lowercase();
-    let found = (columns.iter().find(|column| column.name == name))
-        .or_else(|| columns.iter().find(|column| column.name == lower))
+    let exact = (columns.iter().find(|column| column.name == name))
         .or_else(|| columns.iter().find(|column| column.flat_name() == name));
+    let lower = name.to_lowercase();
+    let alike: Vec<&Column> =
+        columns.iter().filter(|column| column.name.to_lowercase() == lower).collect();
+    if exact.is_none() && alike.len() > 1 {
+        let names: Vec<String> = alike.iter().map(|column| format!("'{}'", column.name)).collect();
+        return Err(Error::invalid(format!(
+            "option '{option}': '{name}' could be {}: write it as the column is spelled",
+            names.join(" or ")
+        )));
+    }
+    let found = exact.or_else(|| alike.first().copied());
     found.cloned().ok_or_else(|| {
         let known: Vec<String> =
             columns.iter().map(|column| format!("'{}'", column.name)).collect();

@@ -1,13 +1,12 @@
 //! Options of the slicing methods.
 
-use std::str::FromStr;
-
 use super::{Options, in_range};
 use crate::association::MAX_SET;
 use crate::engine::method::Approach;
-use crate::engine::spec::{SlicingSpec, choose};
+use crate::engine::spec::SlicingSpec;
 use crate::error::{Error, Result};
-use crate::method::slicing::Diversity;
+use crate::method::Variant;
+use crate::method::slicing::least_groups;
 use crate::model::MAX_QUASI_IDENTIFIERS;
 
 /// What a caller asks of a slicing method, and of a report on associations.
@@ -19,21 +18,17 @@ pub struct SlicingOptions {
     pub(in crate::engine) min_support: Option<f64>,
     pub(in crate::engine) min_confidence: Option<f64>,
     pub(in crate::engine) rare_below: Option<f64>,
-    pub(in crate::engine) diversity: Option<String>,
     pub(in crate::engine) bucket_id: Option<bool>,
-}
-
-impl FromStr for Diversity {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("diversity", name, &[("frequency", Self::Frequency), ("distinct", Self::Distinct)])
-    }
+    pub(in crate::engine) column_groups: Option<bool>,
 }
 
 impl Options {
     /// The options of a slicing method, `None` for any other.
-    pub(super) fn checked_slicing(&self, approach: Approach) -> Result<Option<SlicingSpec>> {
+    pub(super) fn checked_slicing(
+        &self,
+        approach: Approach,
+        variant: Variant,
+    ) -> Result<Option<SlicingSpec>> {
         if !matches!(approach, Approach::Slice(_)) {
             return Ok(None);
         }
@@ -48,8 +43,12 @@ impl Options {
                 MAX_QUASI_IDENTIFIERS - 1
             )));
         }
+        let fewest = match variant {
+            Variant::Best => 1 + least_groups(attributes as usize - 1, max_columns) as i64,
+            Variant::Paper => 2,
+        };
         let columns = match asked.columns {
-            Some(columns) => Some(whole("columns", Some(columns), 2, 2..=attributes)?),
+            Some(columns) => Some(whole("columns", Some(columns), 2, fewest..=attributes)?),
             None => None,
         };
         Ok(Some(SlicingSpec {
@@ -59,7 +58,7 @@ impl Options {
             min_support: asked.min_support()?,
             min_confidence: asked.min_confidence()?,
             rare_below: in_range("rare_below", asked.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
-            diversity: asked.diversity.as_deref().map_or(Ok(Diversity::default()), str::parse)?,
+            column_groups: asked.column_groups.unwrap_or(false),
             sensitive_hierarchy: None,
         }))
     }

@@ -38,9 +38,9 @@ pub struct CheckedConstraint {
 /// Groups of equal projections on one set of columns.
 #[derive(Debug, Default, Clone)]
 struct Projections {
-    /// Rows that publish nothing but `*`: they could be anyone.
+    /// Rows that publish nothing but `*`.
     suppressed: u64,
-    /// Rows of every other group.
+    /// Rows of every group, that one included: few rows of `*` are known to be those few.
     sizes: Vec<u64>,
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn measure(
 
 impl Projections {
     fn rows(&self) -> u64 {
-        self.suppressed + self.sizes.iter().sum::<u64>()
+        self.sizes.iter().sum()
     }
 
     fn add(&mut self, spec: &ConstraintsSpec, number: usize, batch: &RecordBatch) -> Result<()> {
@@ -82,9 +82,10 @@ impl Projections {
                 parts = rest;
                 is_top(own, group)
             });
-            match is_hidden {
-                true => self.suppressed += rows.unsigned_abs(),
-                false => self.sizes.push(rows.unsigned_abs()),
+            let rows = rows.unsigned_abs();
+            self.sizes.push(rows);
+            if is_hidden {
+                self.suppressed += rows;
             }
         }
         Ok(())

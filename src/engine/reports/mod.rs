@@ -12,7 +12,7 @@
 //! | --- | --- | --- |
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
-//! | privacy with `bucket` | as above, for buckets | `naming_chance` beside them |
+//! | privacy with `bucket` | as above, for buckets, without prosecutor risks; with quasi-identifiers `undivided_buckets`, and with `original` `intact_tuples` and `unique_intact_tuples` | `naming_chance` beside them |
 //! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` |
 //!
 //! What is not obvious about them:
@@ -31,6 +31,10 @@
 //!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost.
 //! - `naming_chance` is the largest share of a sensitive value among the rows of a bucket but one: no row of a
 //!   sliced table keeps its own value, so the one beside a person is known not to be it.
+//! - A row of a sliced table is put together from several persons, so 1/k is not the risk of a row. What is left of
+//!   persons tells the original: `intact_tuples` is the share of the rows whose quasi-identifiers together occur
+//!   in it, `unique_intact_tuples` the share of those that occur in it once. Some do by accident. In `undivided_buckets`
+//!   fewer than two quasi-identifiers vary: their rows are whole, and as many persons have each.
 //! - Rules say that whoever has some labels of different columns has one more. A cell has its own label and
 //!   those above it in the hierarchies that are given, so that a generalized cell can keep a rule.
 //! - `vmr` and `rmr` are of the original: the share of its cells that are missing, of its rows that
@@ -50,6 +54,7 @@ mod node;
 mod plan;
 mod privacy;
 mod sensitivity;
+mod slices;
 mod sql;
 mod utility;
 
@@ -99,8 +104,22 @@ pub struct PrivacySpec {
     pub(super) grading: Option<Grading>,
     /// Whether quasi-identifiers and sensitive values are published in two tables.
     pub(super) two_tables: bool,
-    /// Whether classes are the buckets of a sliced table.
-    pub(super) buckets: bool,
+    /// What is looked at in the buckets of a sliced table, `None` where classes are something else.
+    pub(super) buckets: Option<BucketsSpec>,
+    /// Whether the last of the grouped columns tells persons apart.
+    pub(super) counts_persons: bool,
+    /// The largest share of a class that one person may hold.
+    pub(super) unit_share: Option<f64>,
+}
+
+/// What is looked at in a sliced table beside its buckets; each has an input of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub struct BucketsSpec {
+    /// Whether its quasi-identifiers are known.
+    pub(super) divided: bool,
+    /// Whether the original is there to compare with.
+    pub(super) original: bool,
 }
 
 /// `utility_report` of two tables, checked.
@@ -242,8 +261,9 @@ impl fmt::Display for Report {
                 if !spec.classes.sensitive.is_empty() {
                     entries.push(format!("sensitive=[{}]", self.column_names().join(", ")));
                 }
-                if spec.buckets {
+                if let Some(buckets) = spec.buckets {
                     entries.push("buckets".to_owned());
+                    entries.extend(buckets.original.then(|| "original".to_owned()));
                 }
                 if spec.two_tables {
                     entries.push("tables=2".to_owned());

@@ -15,6 +15,7 @@ use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
+use super::slices::of_buckets;
 use super::{
     AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec,
     UtilitySpec,
@@ -36,6 +37,7 @@ pub(super) fn plan_privacy(
     mut options: Options,
     bucket: Option<&str>,
     published: LogicalPlan,
+    original: Option<LogicalPlan>,
 ) -> Result<LogicalPlan> {
     const PLACE: &str = "privacy_report";
     if !options.constraints.is_empty() {
@@ -45,6 +47,12 @@ pub(super) fn plan_privacy(
             );
         }
         return plan_constraints(&options, published);
+    }
+    if original.is_some() && (bucket.is_none() || options.quasi_identifiers.is_empty()) {
+        return plan_err!(
+            "privacy_report: option 'original' compares the rows of a sliced table with the original; write \
+             bucket => 'bucket_id' and quasi_identifiers => ['age', 'zip'] too"
+        );
     }
     let wrong = mistake(PLACE);
     let targets = targets(&options)?;
@@ -57,20 +65,33 @@ pub(super) fn plan_privacy(
     let sensitive = columns("sensitive", &options.sensitive)?;
     let bucket: Vec<String> = bucket.into_iter().map(Into::into).collect();
     let bucket = roles.assign("bucket", &bucket).map_err(&wrong)?;
-    let is_sliced = !bucket.is_empty();
+    let unit_share = options.checked_unit_share().map_err(&wrong)?;
+    let units = roles.assign("privacy_unit", options.privacy_unit.as_slice()).map_err(&wrong)?;
     // The rows of a bucket are published together, whatever their quasi-identifiers.
-    let quasi_identifiers = if is_sliced { bucket } else { quasi_identifiers };
+    let (buckets, looked_at) = match bucket.first() {
+        Some(bucket) => {
+            let (spec, inputs) = of_buckets(&published, bucket, &quasi_identifiers, original)?;
+            (Some(spec), inputs)
+        }
+        None => (None, Vec::new()),
+    };
+    let quasi_identifiers = if buckets.is_some() { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
-    let (classes, input) = by_class(&quasi_identifiers, &sensitive, published, "published")?;
+    // The privacy unit stands behind the sensitive columns.
+    let modelled: Vec<Column> = sensitive.into_iter().chain(units.iter().cloned()).collect();
+    let (classes, input) = by_class(&quasi_identifiers, &modelled, published, "published")?;
     let spec = PrivacySpec {
         quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),
         classes,
         targets,
         grading,
         two_tables: false,
-        buckets: is_sliced,
+        buckets,
+        counts_persons: !units.is_empty(),
+        unit_share,
     };
     let mut inputs = vec![input];
+    inputs.extend(looked_at);
     add_tables(&mut inputs, tables)?;
     report(Report::Privacy(spec), inputs)
 }
@@ -88,6 +109,11 @@ pub(super) fn plan_two_tables(
     const SENSITIVE: &str = "privacy_report, the table of sensitive values";
     if !options.constraints.is_empty() {
         return plan_err!("privacy_report: option 'constraints' is for one table");
+    }
+    if options.privacy_unit.is_some() || options.unit_share.is_some() {
+        return plan_err!(
+            "privacy_report: options 'privacy_unit' and 'unit_share' are for one table"
+        );
     }
     let targets = targets(&options)?;
     let mut tables = Vec::new();
@@ -108,7 +134,9 @@ pub(super) fn plan_two_tables(
         targets,
         grading,
         two_tables: true,
-        buckets: false,
+        buckets: None,
+        counts_persons: false,
+        unit_share: None,
     };
     let mut inputs = vec![input, agreement];
     add_tables(&mut inputs, tables)?;
@@ -210,6 +238,8 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
     let alone = options.k.is_none()
         && options.quasi_identifiers.is_empty()
         && options.sensitive.is_empty()
+        && options.privacy_unit.is_none()
+        && options.unit_share.is_none()
         && options.checked_models().is_ok_and(|models| models.is_empty());
     if !alone {
         return plan_err!(

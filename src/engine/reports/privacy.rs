@@ -11,6 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use super::PrivacySpec;
 use super::classes::{self, Classes};
+use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
 use crate::engine::hierarchies::resolve_levels;
@@ -28,31 +29,49 @@ pub(super) async fn measure(
     let Some((published, others)) = inputs.split_first() else {
         return internal_err!("a report lost its input");
     };
-    let (agreement, tables) = others.split_at(usize::from(spec.two_tables).min(others.len()));
+    let (agreement, others) = others.split_at(usize::from(spec.two_tables).min(others.len()));
+    let looks = spec.buckets.map_or([false; 2], |buckets| [buckets.divided, buckets.original]);
+    let looked_at = looks.into_iter().filter(|look| *look).count();
+    let (looked_at, tables) = others.split_at(looked_at.min(others.len()));
     let levels = match &spec.grading {
         Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
         None => None,
     };
+    let sensitive = spec.classes.sensitive.len() - usize::from(spec.counts_persons);
     let mut meter = Meter {
-        risk: Risk::new(spec.targets, spec.classes.sensitive.len()),
+        risk: Risk::new(spec.targets, sensitive),
         whole: Vec::new(),
         grading: levels,
-        chances: vec![Some(0.0); spec.classes.sensitive.len()],
+        chances: vec![Some(0.0); sensitive],
+        persons: spec.counts_persons.then(PersonsFound::default),
     };
     let groups = published.execute(0, Arc::clone(context))?;
     classes::read(&spec.classes, groups, memory, &mut meter).await?;
     match agreement {
-        [] if spec.buckets => {
-            let mut measures = meter.risk.measures();
+        [] if spec.buckets.is_some() => {
+            // A row is put together from several persons: one over the rows of a bucket is no risk of it.
+            let mut measures = meter.risk.measures_by_class_alone();
             let target = spec.targets.l.map(|l| 1.0 / f64::from(l));
             let largest = |(column, chance): (usize, &Option<f64>)| {
                 let holds = chance.zip(target).is_some_and(|(chance, most)| chance <= most + 1e-9);
                 Measure::of_table("naming_chance", *chance).of_column(column).against(target, holds)
             };
             measures.extend(meter.chances.iter().enumerate().map(largest));
+            measures.extend(meter.persons.iter().flat_map(|found| found.measures(spec)));
+            let mut looked_at = looked_at.iter();
+            if let (true, Some(plan)) = (looks[0], looked_at.next()) {
+                measures.push(undivided_measure(plan, context).await?);
+            }
+            if let (true, Some(plan)) = (looks[1], looked_at.next()) {
+                measures.extend(intact_measures(plan, context).await?);
+            }
             Ok(measures)
         }
-        [] => Ok(meter.risk.measures()),
+        [] => {
+            let mut measures = meter.risk.measures();
+            measures.extend(meter.persons.iter().flat_map(|found| found.measures(spec)));
+            Ok(measures)
+        }
         [agreement, ..] => {
             let mut measures = meter.risk.measures_by_class_alone();
             measures.extend(agreement_measures(agreement, context).await?);
@@ -68,12 +87,42 @@ struct Meter<'a> {
     /// By sensitive column, the largest chance to name a value of someone whose bucket is known and who
     /// is known not to have the value that is published beside: `None` if a bucket has one row.
     chances: Vec<Option<f64>>,
+    persons: Option<PersonsFound>,
+}
+
+/// What was found of the persons of a class.
+#[derive(Default)]
+struct PersonsFound {
+    fewest: Option<u64>,
+    largest_share: Option<f64>,
+}
+
+impl PersonsFound {
+    fn add(&mut self, rows: u64, persons: &[ValueCount]) {
+        let found = persons.len() as u64;
+        self.fewest = Some(self.fewest.map_or(found, |fewest| fewest.min(found)));
+        let most = persons.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
+        let share = most as f64 / rows.max(1) as f64;
+        self.largest_share = Some(self.largest_share.map_or(share, |largest| largest.max(share)));
+    }
+
+    fn measures(&self, spec: &PrivacySpec) -> [Measure; 2] {
+        let (k, most) = (spec.targets.k.map(f64::from), spec.unit_share);
+        let fewest = self.fewest.map(|fewest| fewest as f64);
+        let enough = fewest.zip(k).is_some_and(|(fewest, k)| fewest >= k);
+        let within = self.largest_share.zip(most).is_some_and(|(share, most)| share <= most + 1e-9);
+        [
+            Measure::of_table("persons", fewest).against(k, enough),
+            Measure::of_table("unit_share", self.largest_share).against(most, within),
+        ]
+    }
 }
 
 impl Classes for Meter<'_> {
     fn table(&mut self, whole: Vec<Distribution>, values: Vec<ModelledValues>) -> Result<()> {
+        let sensitive = self.chances.len();
         if let (Some((grading, listed)), [whole], [values]) =
-            (&self.grading, whole.as_slice(), values.as_slice())
+            (&self.grading, &whole[..sensitive], &values[..sensitive])
         {
             self.risk.grade(rank_levels(grading, listed, whole, values)?);
         }
@@ -82,6 +131,10 @@ impl Classes for Meter<'_> {
     }
 
     fn class(&mut self, rows: u64, values: &[Vec<ValueCount>]) {
+        let (values, units) = values.split_at(self.chances.len().min(values.len()));
+        if let (Some(persons), [units, ..]) = (&mut self.persons, units) {
+            persons.add(rows, units);
+        }
         for (chance, values) in self.chances.iter_mut().zip(values) {
             let most = values.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
             *chance = match rows {

@@ -10,7 +10,7 @@ use crate::engine::arguments::Arguments;
 use crate::engine::options::{Options, SlicingOptions};
 use crate::engine::planner::AnonymizeRelationPlanner;
 
-const PRIVACY_OPTIONS: [&str; 11] = [
+const PRIVACY_OPTIONS: [&str; 14] = [
     "quasi_identifiers",
     "sensitive",
     "k",
@@ -20,8 +20,11 @@ const PRIVACY_OPTIONS: [&str; 11] = [
     "alpha",
     "sensitivity",
     "alpha_scope",
+    "privacy_unit",
+    "unit_share",
     "constraints",
     "bucket",
+    "original",
 ];
 
 const UTILITY_OPTIONS: [&str; 9] = [
@@ -57,14 +60,21 @@ pub(in crate::engine) fn privacy_report(
         alpha: arguments.numbers("alpha", context)?,
         alpha_scope: arguments.text("alpha_scope", context)?,
         sensitivity: planner.sensitivity(&mut arguments, context)?,
+        privacy_unit: arguments.column("privacy_unit", context)?,
+        unit_share: arguments.number("unit_share", context)?,
         constraints: arguments.constraints("constraints", context)?,
         ..Options::default()
     };
     let bucket = arguments.column("bucket", context)?;
+    let original = arguments.take("original");
+    let original = original.map(|original| planner.relation("privacy_report", original, context));
+    let original = original.transpose()?;
     match (plans.pop(), plans.pop(), plans.is_empty()) {
-        (Some(published), None, true) => plan_privacy(options, bucket.as_deref(), published),
-        (Some(_), Some(_), true) if bucket.is_some() => {
-            plan_err!("privacy_report: option 'bucket' is for one table")
+        (Some(published), None, true) => {
+            plan_privacy(options, bucket.as_deref(), published, original)
+        }
+        (Some(_), Some(_), true) if bucket.is_some() || original.is_some() => {
+            plan_err!("privacy_report: options 'bucket' and 'original' are for one table")
         }
         (Some(sensitive), Some(quasi_identifiers), true) => {
             plan_two_tables(options, quasi_identifiers, sensitive)

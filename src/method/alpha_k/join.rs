@@ -1,4 +1,4 @@
-//! Step 7: rows that are left over join classes that stay valid.
+//! Rows that are left over join classes that stay valid.
 //!
 //! A row may join if its own bin keeps its share; all other shares only fall. So a class is known
 //! well enough by its size and its set of levels, and classes that agree in both wait in one pool.
@@ -7,23 +7,24 @@
 //! at most once per row it already has in classes. That makes the work of one round linear in the
 //! rows of the bins that have rows left.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use super::build::{Made, priority};
 use super::groups::Group;
-use super::{NO_CLASS, Plan};
+use super::{Made, NO_CLASS, Plan};
 use crate::error::Result;
-use crate::model::{AlphaScope, Code, Row};
+use crate::model::AlphaScope;
 
 /// Lets as many left-over rows as possible join a class.
-pub(super) fn leftovers<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+///
+/// Groups with most rows left go first; `ties` orders those that have as many.
+pub(super) fn leftovers(
     made: &mut Made,
     plan: &Plan,
+    ties: impl Fn(&Group, &Group) -> Ordering,
 ) -> Result<()> {
-    let mut bins = open_bins(rows, &made.groups, plan);
+    let mut bins = open_bins(&made.groups, plan, ties);
     if bins.is_empty() {
         return Ok(());
     }
@@ -68,13 +69,10 @@ impl Bin {
 }
 
 /// The bins that have rows left, the most sensitive first.
-fn open_bins<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    groups: &[Group],
-    plan: &Plan,
-) -> Vec<Bin> {
+fn open_bins(groups: &[Group], plan: &Plan, ties: impl Fn(&Group, &Group) -> Ordering) -> Vec<Bin> {
     let mut open: Vec<&Group> = groups.iter().filter(|group| group.left() > 0).collect();
-    open.sort_by(|a, b| a.level.cmp(&b.level).then_with(|| priority(rows, plan.job.keys, a, b)));
+    let rank = |group: &Group| (group.level, Reverse(group.left()));
+    open.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| ties(a, b)));
     let left = |group: &Group| group.next..group.end;
     let of_level = |level: u32| {
         // Groups stand by level.

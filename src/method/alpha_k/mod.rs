@@ -7,64 +7,69 @@
 //!
 //! **Steps.**
 //!
-//! 1. Group the rows by sensitive value; inside a group they stand in canonical order.
-//! 2. Groups have priority by level (1, the most sensitive, first), then by rows left (more first),
-//!    then by their earliest row in canonical order: quasi-identifiers as declared, then row key.
-//! 3. Take one row t from the first group. The class aims at the smallest size, k or more, in which
-//!    one row of t's value keeps its share.
-//! 4. Sweep the levels from the least sensitive upward without t's own, taking one row from the first
-//!    group of each, again and again. A group whose share would not hold at that size is passed over.
-//! 5. If no other level can give, t's own level does. If it cannot either, the class aims at the
-//!    next size that its rows can fill, and the sweep goes on.
-//! 6. If there is no such size, the class is undone and t's group is set aside: what remains of it
-//!    is left over.
-//! 7. Left-over rows, by the same priority, join a class that stays valid: those farthest in level
-//!    first (a class with the row's own level has distance 0), smaller before larger ones, one row
-//!    each before any gets a second. This is repeated until no row fits; the others are suppressed.
+//! 1. Group the rows by sensitive value, and look at nothing but the sizes of the groups from here on.
+//! 2. A value (or level, as the scope says) that has a larger share of the rows left than its αᵢ is trimmed:
+//!    rows are set aside until it has not.
+//! 3. The class aims at the smallest size m, k or more, in which every value may have its share of the rows
+//!    left: ⌊αᵢ·m⌋/m is that share or more. Of 100 sizes that all fail, the one that fails least is taken.
+//!    Rows that would be too few for another class stay with the last one.
+//! 4. It starts with a row of the most sensitive level that has any. Then it takes from the level that is
+//!    farthest behind its quota (rows left / classes left − rows taken, classes left being rows left / m), of
+//!    equals from the least sensitive, and inside a level by the same rule from the value, of equals the first
+//!    in order. A value that has its αᵢ of m gives no more.
+//! 5. Back to step 2, until the rows left cannot make a class.
+//! 6. Rows left over, by level and then by rows left, join a class that stays valid: those farthest in level
+//!    first (a class with the row's own level has distance 0), smaller before larger ones, one row each before
+//!    any gets a second. This is repeated until no row fits; the others are suppressed.
+//! 7. The places of every value are given to its rows by a keyed hash of quasi-identifiers, value, and number
+//!    among equal rows, under a key that the seed yields for this alone.
 //!
-//! Worked on rows 7 to 12 of the paper's table 1, k = 3, α = 0.34, 0.35, 0.4, 0.45, 0.5. HIV and
-//! Cancer have two rows each and HIV has the earlier one: it starts a class, and Fever and Heart
-//! follow. Then only level 1 is left: a class of one HIV and one Cancer cannot reach three rows, so it
-//! is undone. Of the rows left over, one Cancer joins (1 of 4); any other would be 2 of 5.
+//! So places depend on counts alone, and who of a value has which place depends on the seed alone: of all ways
+//! to give a value's rows to its places, each is as likely as any other to somebody who does not know the seed.
 //!
-//! | row | Disease | level | class |
+//! Worked on twelve rows, k = 3, α = 0.34, 0.35, 0.4, 0.45, 0.5: HIV 2 and Cancer 2 (level 1), Heart 1
+//! (level 3), Flu 2 and Viral 2 (level 4), Fever 3 (level 5). In classes of three every value may stand once,
+//! a third, which is more than the share of any. So there are four classes. What a level is behind after the
+//! leader of the first is 1/4 for level 3, 4/4 for level 4 and 3/4 for level 5.
+//!
+//! | class | leader | behind at levels 1, 3, 4, 5 | then |
 //! | --- | --- | --- | --- |
-//! | 7 | HIV | 1 | 1 |
-//! | 8 | Cancer | 1 | 1, joined |
-//! | 9 | Cancer | 1 | suppressed |
-//! | 10 | Fever | 5 | 1 |
-//! | 11 | HIV | 1 | suppressed |
-//! | 12 | Heart | 3 | 1 |
+//! | 1 | Cancer | 0, 1/4, 1, 3/4 | Flu, Fever |
+//! | 2 | HIV | 0, 1/3, 1, 2/3 | Viral, Fever |
+//! | 3 | Cancer | 0, 1/2, 1, 1/2 | Flu, Fever |
+//! | 4 | HIV | 0, 1, 1, 0 | Viral, Heart |
 //!
-//! **Cost.** O(n log n) to order the rows inside their groups (in place, on all threads), then
-//! O(log v) per row with v values, and O(n) for the left-over rows (see `join.rs`). Memory: 4 bytes per
-//! row, a second copy of the codes at the end, and for a table with left-over rows about 20 per class.
+//! **Cost.** O(n log n) to order the rows inside their groups (on all threads), then O(λ + log v) per row with
+//! λ levels and v values, and O(n) for the rows left over (see `join.rs`). Memory: 24 bytes per row, a second
+//! copy of the codes at the end, and for a table with rows left over about 20 per class.
 //!
-//! **Departures.** The paper does not look at shares while a class grows, so a level of one frequent
-//! value can spoil it; here a row is only taken if its share holds at the size aimed at. With one
-//! level there is no other level to sweep: then the values themselves are swept, the one with most
-//! rows first, which is the greedy for plain (α,k). "Distance to the highest level" is read as the
-//! distance to the nearest level in the class. The paper's table 8 breaks its own α₁ = 0.3 with
-//! 1 row in 3; here such a class has at least four rows.
+//! **Departures.** The paper sweeps over the levels from the least sensitive upward, starts at k whatever the
+//! shares are, and takes the rows of a value in the order they have; all of that is [`Variant::Paper`]. Its
+//! order names people: rows of a rare value stand at the same end of every class, and whoever reads both tables
+//! can use that. Its sweeps leave rows over that could be published, and its classes grow beyond k. "Distance
+//! to the highest level" is read as the distance to the nearest level in the class. The paper's table 8 breaks
+//! its own α₁ = 0.3 with 1 row in 3; here such a class has at least four rows.
 //!
-//! **Beware.** Rows of a value are taken in the order of their quasi-identifiers, as the paper does. So
-//! the rows of a rare value stand at the same end of every class, and whoever reads both tables can use
-//! that; mixing undoes it. Inside a class the rows stand by level and value, and classes in the order they were
-//! made. Whoever publishes must reorder the rows of each table by what that table shows.
+//! **Beware.** Inside a class the rows stand by level and value, and classes in the order they were made.
+//! Whoever publishes must reorder the rows of each table by what that table shows.
 //!
 //! **Source.** (αᵢ,k)-anonymity by grading of sensitivity (paper P4); Wong, Li, Fu and Wang,
 //! "(α,k)-anonymity", 2006.
 
-mod build;
+mod fill;
 mod groups;
 mod join;
+mod mix;
+mod paper;
 mod queue;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
-use rayon::prelude::*;
+use groups::Group;
+use mix::KeyParts;
 
-use super::Job;
+use super::{Job, Variant};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, Grades, Model, Row, RowTable, Seed, SensitiveColumn, with_rows};
 
@@ -83,13 +88,13 @@ const NO_CLASS: u32 = u32::MAX;
 /// Puts the rows into classes and leaves them in class order, the suppressed ones at the end.
 ///
 /// The requirement must be k and one model, either [`Model::Share`] or [`Model::Graded`]. The axes
-/// of the job are not looked at. With a seed to mix by, rows of one sensitive value change places
-/// between the classes. Works on the current rayon pool.
+/// of the job are not looked at. The seed must be used for nothing else; the paper's version uses none.
+/// Works on the current rayon pool.
 ///
 /// ```
-/// use datafusion_anonymize::method::{Job, alpha_k::alpha_k};
+/// use datafusion_anonymize::method::{Job, Variant, alpha_k::alpha_k};
 /// use datafusion_anonymize::model::{
-///     Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn,
+///     Cancel, Model, Requirement, RowKeys, RowTable, Seed, SensitiveColumn,
 /// };
 ///
 /// // Four rows with the values a, a, b, c and no value in more than half of a class.
@@ -103,19 +108,27 @@ const NO_CLASS: u32 = u32::MAX;
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// let grouping = alpha_k(&mut rows, &job, None)?;
+/// let grouping = alpha_k(&mut rows, &job, Variant::Best, Seed::random()?)?;
 /// assert_eq!(grouping.classes.len(), 2);
 /// assert_eq!(grouping.suppressed, 0);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn alpha_k(rows: &mut RowTable, job: &Job, mix: Option<Seed>) -> Result<Grouping> {
+pub fn alpha_k(rows: &mut RowTable, job: &Job, variant: Variant, seed: Seed) -> Result<Grouping> {
+    alpha_k_by(rows, job, (variant == Variant::Best).then_some((seed, KeyParts::ALL)))
+}
+
+/// The best version under a key, or without one that of the paper.
+fn alpha_k_by(rows: &mut RowTable, job: &Job, mix: Option<(Seed, KeyParts)>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k });
     }
     let (column, grades) = graded_column(job)?;
-    let plan = Plan { job, k, column, grades: &grades, mix };
-    let (classes, destinations) = with_rows!(&mut *rows, rows => group(rows, &plan))?;
+    let plan = Plan { job, k, column, grades: &grades };
+    let (classes, destinations) = with_rows!(&mut *rows, rows => match mix {
+        Some(key) => best(rows, &plan, key),
+        None => as_printed(rows, &plan),
+    })?;
     rows.scatter(&destinations);
     let suppressed = rows.len() - classes.rows();
     Ok(Grouping { classes, suppressed })
@@ -128,7 +141,17 @@ struct Plan<'a> {
     k: u32,
     column: &'a SensitiveColumn,
     grades: &'a Grades,
-    mix: Option<Seed>,
+}
+
+/// Classes of places; the places of a value are as many as its rows.
+#[derive(Debug)]
+struct Made {
+    /// The places of each value; what a group has left is in no class.
+    groups: Vec<Group>,
+    /// Class of every place, or [`NO_CLASS`].
+    class_of: Vec<u32>,
+    /// Places of each class.
+    sizes: Vec<u32>,
 }
 
 /// The one sensitive column and its levels; plain alpha is one level.
@@ -158,35 +181,31 @@ fn graded_column<'a>(job: &Job<'a>) -> Result<(&'a SensitiveColumn, Cow<'a, Grad
 }
 
 /// The classes, and where every row must go to stand in class order.
-fn group<C: Code, const W: usize>(
+fn best<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    plan: &Plan,
+    key: (Seed, KeyParts),
+) -> Result<(Classes, Vec<u32>)> {
+    let groups = groups::by_value(rows, plan)?;
+    let order = mix::order(rows, &groups, plan, key)?;
+    let mut made = fill::classes(groups, plan)?;
+    // Groups stand by level and value, and sorting keeps that.
+    join::leftovers(&mut made, plan, |_, _| Ordering::Equal)?;
+    let (classes, places) = made.into_places(plan)?;
+    let mut destinations = vec![0; rows.len()];
+    order.iter().zip(places).for_each(|(row, place)| destinations[*row as usize] = place);
+    Ok((classes, destinations))
+}
+
+/// The same as the paper does it: rows take the places of their value in canonical order.
+fn as_printed<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     plan: &Plan,
 ) -> Result<(Classes, Vec<u32>)> {
     let groups = groups::by_value(rows, plan)?;
-    let mut made = build::classes(rows, groups, plan)?;
-    if made.sizes.is_empty() {
-        return Err(Error::NoClass { requirement: plan.requirement() });
-    }
-    join::leftovers(rows, &mut made, plan)?;
-    if let Some(seed) = plan.mix {
-        mix(rows, plan, seed);
-    }
-    let classes = Classes::from_sizes(&made.sizes)?;
-    let destinations = destinations(made.class_of, &classes);
-    Ok((classes, destinations))
-}
-
-/// Puts the rows of every value, which stand together, into the order of a keyed hash. The classes of
-/// their places stay: they keep their values and sizes, and who of a value is in which class depends
-/// on the seed alone.
-fn mix<C: Code, const W: usize>(rows: &mut [Row<C, W>], plan: &Plan, seed: Seed) {
-    let code = |row: &Row<C, W>| plan.column.codes[row.id as usize];
-    let values: Vec<&mut [Row<C, W>]> = rows.chunk_by_mut(|a, b| code(a) == code(b)).collect();
-    values.into_par_iter().for_each(|rows| {
-        rows.sort_by_cached_key(|row| {
-            (row.quasi_identifier_hash(seed), plan.job.keys.key(row.id).1)
-        });
-    });
+    let mut made = paper::classes(rows, groups, plan)?;
+    join::leftovers(&mut made, plan, |a, b| paper::earlier(rows, plan.job.keys, a, b))?;
+    made.into_places(plan)
 }
 
 impl Plan<'_> {
@@ -197,20 +216,26 @@ impl Plan<'_> {
     }
 }
 
-/// From the class of every row to its position.
-fn destinations(class_of: Vec<u32>, classes: &Classes) -> Vec<u32> {
-    let mut next: Vec<u32> = classes.ranges().map(|range| range.start as u32).collect();
-    let mut next_suppressed = classes.rows() as u32;
-    let mut destinations = class_of;
-    for place in &mut destinations {
-        let next = match *place {
-            NO_CLASS => &mut next_suppressed,
-            class => &mut next[class as usize],
-        };
-        *place = *next;
-        *next += 1;
+impl Made {
+    /// The classes, and where each place is once they stand one behind the other.
+    fn into_places(self, plan: &Plan) -> Result<(Classes, Vec<u32>)> {
+        if self.sizes.is_empty() {
+            return Err(Error::NoClass { requirement: plan.requirement() });
+        }
+        let classes = Classes::from_sizes(&self.sizes)?;
+        let mut next: Vec<u32> = classes.ranges().map(|range| range.start as u32).collect();
+        let mut next_suppressed = classes.rows() as u32;
+        let mut places = self.class_of;
+        for place in &mut places {
+            let next = match *place {
+                NO_CLASS => &mut next_suppressed,
+                class => &mut next[class as usize],
+            };
+            *place = *next;
+            *next += 1;
+        }
+        Ok((classes, places))
     }
-    destinations
 }
 
 #[cfg(test)]

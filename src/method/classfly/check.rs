@@ -8,15 +8,16 @@ use rayon::prelude::*;
 use super::{Component, Constraint, Job, Recoding};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
+use crate::method::Variant;
 use crate::model::{Code, Row, RowTable, with_rows};
 
 /// Errors unless the recoding is sound for these rows:
 ///
 /// - every published node covers the row's value, and columns in no constraint are unchanged;
-/// - every constraint, also one that another contains, holds on the rows not suppressed in its
-///   component;
-/// - rows suppressed in a component publish the top in all its columns, and are no more than the
-///   method may suppress there.
+/// - every constraint, also one that another contains, holds on the rows that are published, the
+///   suppressed ones among them; as the paper prints it, on those not suppressed in its component;
+/// - rows suppressed in a component publish the top in all its columns and are, without those that
+///   joined them, no more than the method may suppress there.
 pub fn check_constraints(rows: &RowTable, job: &Job, recoding: &Recoding) -> Result<()> {
     let Recoding { nodes, components } = recoding;
     if nodes.len() != job.trees.len() || nodes.iter().any(|column| column.len() != rows.len()) {
@@ -27,7 +28,12 @@ pub fn check_constraints(rows: &RowTable, job: &Job, recoding: &Recoding) -> Res
     with_rows!(rows, rows => check_untouched(rows, nodes, &owner_of))?;
     let hidden =
         components.iter().map(|component| suppressed_rows(component, rows.len(), job, nodes));
-    let hidden = hidden.collect::<Result<Vec<_>>>()?;
+    let mut hidden = hidden.collect::<Result<Vec<_>>>()?;
+    if job.variant == Variant::Best {
+        let mut dropped = vec![false; rows.len()];
+        recoding.dropped(job).iter().for_each(|row| dropped[*row as usize] = true);
+        hidden.fill(dropped);
+    }
     job.constraints.par_iter().enumerate().try_for_each(|(index, constraint)| {
         job.cancel.check()?;
         let owner = constraint.columns.first().and_then(|column| owner_of[*column]);
@@ -111,8 +117,8 @@ fn suppressed_rows(
 ) -> Result<Vec<bool>> {
     let mut hidden = vec![false; rows];
     let suppressed = component.suppressed.len();
-    if suppressed > component.suppress_limit {
-        let limit = component.suppress_limit;
+    let limit = component.suppress_limit;
+    if suppressed.checked_sub(component.joined).is_none_or(|rejected| rejected > limit) {
         return Err(Error::bug(format!(
             "{suppressed} rows are suppressed, at most {limit} may be"
         )));

@@ -22,15 +22,14 @@ pub struct PublishedClasses {
 /// Moves the rows so that those with equal tuples stand together, in the order of the tuples, which
 /// is that of the hierarchies: what is near in a tree is near in the release.
 ///
-/// With `drop_suppressed`, rows that are suppressed in every component go behind the classes instead
-/// of publishing nothing but tops.
+/// Rows that are suppressed in every component go behind the classes instead of publishing nothing but
+/// tops, if the job says so.
 pub fn into_classes(
     recoding: Recoding,
     rows: &mut RowTable,
     job: &Job,
-    drop_suppressed: bool,
 ) -> Result<PublishedClasses> {
-    let dropped = if drop_suppressed { recoding.suppressed_everywhere() } else { Vec::new() };
+    let dropped = recoding.dropped(job);
     let nodes = recoding.nodes;
     let bounded: Vec<(&[u32], u32)> =
         nodes.iter().zip(job.trees).map(|(nodes, tree)| (nodes.as_slice(), tree.nodes())).collect();

@@ -35,9 +35,9 @@ pub(super) struct Grouping {
     members: Option<Members>,
 }
 
-/// The open rows by group.
+/// Rows by group.
 #[derive(Debug)]
-struct Members {
+pub(super) struct Members {
     /// Where the rows of each group start, and where the last one's end.
     starts: Vec<u32>,
     rows: Vec<u32>,
@@ -227,11 +227,12 @@ impl Grouping {
 }
 
 impl Members {
-    fn new(group_of: &[u32], open: &[u32]) -> Self {
-        let mut starts = Vec::with_capacity(open.len() + 1);
+    /// Lists the rows of every group, given the group of every row and the rows in each.
+    pub(super) fn new(group_of: &[u32], sizes: &[u32]) -> Self {
+        let mut starts = Vec::with_capacity(sizes.len() + 1);
         let mut end = 0;
         starts.push(0);
-        starts.extend(open.iter().map(|rows| {
+        starts.extend(sizes.iter().map(|rows| {
             end += rows;
             end
         }));
@@ -243,6 +244,12 @@ impl Members {
             *next += 1;
         }
         Self { starts, rows, short: Vec::new() }
+    }
+
+    /// The rows of a group, in order.
+    pub(super) fn of(&self, group: u32) -> &[u32] {
+        let at = group as usize;
+        &self.rows[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 }
 

@@ -2,11 +2,10 @@
 //! its forerunner for one constraint (`classfly`) and Datafly (`datafly`).
 //!
 //! **Guarantee.** A constraint ⟨columns, K⟩ asks that every combination of published values in its
-//! columns occurs at least K times. It holds for every constraint on the rows that are not
-//! suppressed. Constraints that share no column, directly or through others, form independent parts;
-//! a row suppressed in one part publishes `*` in all columns of that part only, and fewer rows than
-//! the part's largest K are (for `datafly`: at most as many as allowed). Such a row tells
-//! that it is one of these few, and its kept and sensitive values.
+//! columns occurs at least K times. It holds for every constraint and every published combination, `*`
+//! included. Constraints that share no column, directly or through others, form independent parts;
+//! a row suppressed in one part publishes `*` in all columns of that part only, and so do at least as
+//! many rows as the part's largest K, or none.
 //!
 //! **Steps.**
 //!
@@ -16,13 +15,17 @@
 //!    rows that satisfies the constraints by itself, then generalize by one level, for the rows still
 //!    open, the column in which they have the most different values (the first declared of several;
 //!    a column at its top is skipped);
-//! 4. suppress the rows left.
+//! 4. suppress the rows left. They are fewer than max K (for `datafly`: at most as many as allowed), so
+//!    others join them until there are max K: the rows that lose least and that every constraint can
+//!    spare, equal ones by the secret seed. If there are not so many, the group that is cheapest to
+//!    suppress goes whole, with the rows that then fall below a K. Rows that are dropped
+//!    (`suppress => 'rows'`) need no company.
 //!
-//! [`Variant`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
+//! [`Search`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
 //! generalizes all rows until few enough are outside the set, and suppresses those.
 //!
 //! Worked on figures 1 and 2 of the paper, ⟨{Race, Birth}, 3⟩ and ⟨{Birth, ZIP}, 2⟩. The first
-//! seven rows already satisfy both, so complete and partial publish them unchanged; the naive variant
+//! seven rows already satisfy both, so complete and partial publish them unchanged; the naive search
 //! asks for three equal rows in all columns. The two rows left are fewer than three.
 //!
 //! | rows | Race | Birth | ZIP | complete, partial | naive |
@@ -39,7 +42,9 @@
 //! in the open rows times the constraints: counts are kept, not made anew, and rows that fall one
 //! after the other are found through their groups.
 //!
-//! **Departures.** Datafly's violating rows are those outside the largest satisfying set, since with
+//! **Departures.** Rows join the suppressed ones. In the paper ([`Variant::Paper`]) fewer rows than K
+//! publish `*`: everybody's quasi-identifiers known, it is known who they are, and each of their kept and
+//! sensitive values belongs to one of these few, often to one person. Datafly's violating rows are those outside the largest satisfying set, since with
 //! several constraints suppressing only the rows that break one now can break another. Fewer rows
 //! than a K are an error instead of a table of stars. The paper's figure generalizes rows of its
 //! sub-table ⟨{Sex, Work_Hrs}, 2⟩ that already satisfy the constraint; by its own rule they stay.
@@ -50,6 +55,7 @@
 mod check;
 mod classes;
 mod group;
+mod join;
 mod number;
 mod plan;
 mod subtable;
@@ -58,12 +64,14 @@ use rayon::prelude::*;
 
 pub use check::check_constraints;
 pub use classes::{PublishedClasses, into_classes};
+use join::join_suppressed;
 use plan::{Part, plan};
 use subtable::{Outcome, SubTable};
 
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
-use crate::model::{Cancel, Code, Row, RowTable, with_rows};
+use crate::method::Variant;
+use crate::model::{Cancel, Code, Row, RowKeys, RowTable, Seed, with_rows};
 
 /// Every combination of published values in these columns must occur at least k times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -77,7 +85,7 @@ pub struct Constraint {
 
 /// How the rows that can be published as they are get found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-pub enum Variant {
+pub enum Search {
     /// Drop the rows that some constraint rejects, with all constraints in turn, until none is left
     /// (method `classfly_complete`; with one constraint, `classfly`).
     Complete,
@@ -94,8 +102,26 @@ pub struct Job<'a> {
     pub trees: &'a [&'a Tree],
     /// What the release must satisfy.
     pub constraints: &'a [Constraint],
+    /// Whether rows join the suppressed ones until there are enough of them.
+    pub variant: Variant,
+    /// Whether rows that are suppressed in every component are left out.
+    pub drop_suppressed: bool,
+    /// What tells equal rows apart, and the secret by which rows are chosen that cost the same.
+    pub keys: &'a RowKeys,
+    /// See `keys`.
+    pub seed: Seed,
     /// Asked in every pass.
     pub cancel: &'a Cancel,
+}
+
+impl Job<'_> {
+    /// Whether rows may have to join the suppressed ones of a part. Rows of the only part are dropped
+    /// instead, where that is wanted.
+    fn may_join(&self, part: &Part) -> bool {
+        let is_only =
+            self.constraints.iter().flat_map(|c| &c.columns).all(|c| part.columns.contains(c));
+        self.variant == Variant::Best && !(self.drop_suppressed && is_only)
+    }
 }
 
 /// What is published of every row.
@@ -118,6 +144,11 @@ impl Recoding {
         first.suppressed.iter().filter(in_all).copied().collect()
     }
 
+    /// Rows that are not published, by position, in order.
+    fn dropped(&self, job: &Job) -> Vec<u32> {
+        if job.drop_suppressed { self.suppressed_everywhere() } else { Vec::new() }
+    }
+
     /// Share of the cells in the components' columns that are suppressed.
     pub fn suppressed_share(&self) -> f64 {
         let columns = self.components.iter().map(|component| component.columns.len());
@@ -137,7 +168,9 @@ pub struct Component {
     pub max_k: u32,
     /// Rows that publish the top in all its columns, by position in the table, in order.
     pub suppressed: Vec<u32>,
-    /// The most rows that the method may suppress here.
+    /// How many of them could have been shown and joined the others.
+    pub joined: usize,
+    /// The most rows, without those, that the method may suppress here.
     pub suppress_limit: usize,
     /// How often a column was generalized by one level.
     pub climbs: usize,
@@ -150,55 +183,71 @@ pub struct Component {
 ///
 /// ```
 /// use datafusion_anonymize::hierarchy::{LabelTable, Tree};
-/// use datafusion_anonymize::method::classfly::{Constraint, Job, Variant, classfly};
-/// use datafusion_anonymize::model::{Cancel, RowTable};
+/// use datafusion_anonymize::method::Variant;
+/// use datafusion_anonymize::method::classfly::{Constraint, Job, Search, classfly};
+/// use datafusion_anonymize::model::{Cancel, RowKeys, RowTable, Seed};
 ///
 /// let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n")?;
 /// let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, false);
-/// // a twice, b and b's neighbours once: a stays, c and d become y, and b is left alone.
-/// let rows = RowTable::from_codes(&[[0], [0], [1], [2], [3]]).unwrap();
-/// let constraints = [Constraint { columns: vec![0], k: 2 }];
-/// let job = Job { trees: &[&tree], constraints: &constraints, cancel: &Cancel::default() };
-/// let recoding = classfly(&rows, &job, Variant::Complete)?;
-/// let labels: Vec<_> = recoding.nodes[0].iter().map(|node| tree.label(*node)).collect();
-/// assert_eq!(labels, [None, None, Some("*"), Some("y"), Some("y")]);
-/// assert_eq!(recoding.components[0].suppressed, [2]);
+/// // Three times a stays, c and d become y, and b is left alone until an a joins it.
+/// let rows = RowTable::from_codes(&[[0], [0], [0], [1], [2], [3]]).unwrap();
+/// let job = Job {
+///     trees: &[&tree],
+///     constraints: &[Constraint { columns: vec![0], k: 2 }],
+///     variant: Variant::Best,
+///     drop_suppressed: false,
+///     keys: &RowKeys::default(),
+///     seed: Seed::from_bytes(b"a secret"),
+///     cancel: &Cancel::default(),
+/// };
+/// let recoding = classfly(&rows, &job, Search::Complete)?;
+/// let mut labels: Vec<_> = recoding.nodes[0].iter().map(|node| tree.label(*node)).collect();
+/// labels.sort();
+/// assert_eq!(labels, [None, None, Some("*"), Some("*"), Some("y"), Some("y")]);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn classfly(rows: &RowTable, job: &Job, variant: Variant) -> Result<Recoding> {
+pub fn classfly(rows: &RowTable, job: &Job, search: Search) -> Result<Recoding> {
     recode(rows, job, |part, columns| {
-        let constraints = match variant {
-            Variant::Naive => vec![part.union()],
-            Variant::Complete | Variant::Partial => part.constraints.clone(),
+        let constraints = match search {
+            Search::Naive => vec![part.union()],
+            Search::Complete | Search::Partial => part.constraints.clone(),
         };
         let mut table = SubTable::new(part, &constraints, columns, job.trees, job.cancel)?;
         let mut climbs = 0;
         while table.is_worth_a_round() {
-            let subset = table.largest_subset(variant)?;
+            let subset = table.largest_subset(search)?;
             table.freeze(&subset);
             if !table.is_worth_a_round() || !table.climb() {
                 break;
             }
             climbs += 1;
         }
-        Ok(Solution { outcome: table.finish(), climbs, limit: part.max_k() as usize - 1 })
+        let limit = part.max_k() as usize - 1;
+        Ok(Solution { outcome: table.finish(), climbs, limit, kept: constraints })
     })
 }
 
-/// Satisfies all constraints by generalizing whole columns, until in each independent part at most
-/// `may_suppress` rows (by default its largest k) are outside the largest set that satisfies them.
+/// Satisfies all constraints by generalizing whole columns, until in each independent part few enough
+/// rows are outside the largest set that satisfies them: at most its largest k, and at most
+/// `may_suppress`. Where others would have to join them beyond that, none.
 pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Result<Recoding> {
     recode(rows, job, |part, columns| {
-        let limit = may_suppress.unwrap_or(part.max_k() as usize);
+        let max_k = part.max_k() as usize;
+        let limit = match may_suppress {
+            Some(most) if most < max_k && job.may_join(part) => 0,
+            Some(most) => most.min(max_k),
+            None => max_k,
+        };
         let mut table = SubTable::new(part, &part.constraints, columns, job.trees, job.cancel)?;
-        let mut subset = table.largest_subset(Variant::Complete)?;
+        let mut subset = table.largest_subset(Search::Complete)?;
         let mut climbs = 0;
         while table.open_rows() - subset.len() > limit && table.climb() {
-            subset = table.largest_subset(Variant::Complete)?;
+            subset = table.largest_subset(Search::Complete)?;
             climbs += 1;
         }
         table.freeze(&subset);
-        Ok(Solution { outcome: table.finish(), climbs, limit })
+        let kept = part.constraints.clone();
+        Ok(Solution { outcome: table.finish(), climbs, limit, kept })
     })
 }
 
@@ -207,7 +256,9 @@ pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Resul
 pub fn row_bytes(columns: usize, constraints: &[Constraint]) -> usize {
     // A number, a key while numbering, and a place among the group's rows.
     const GROUPING: usize = 4 + 8 + 4;
-    4 * columns + 24 + GROUPING * constraints.len()
+    // Its tuple, its place among the tuple's rows, and its key when rows join the suppressed ones.
+    const JOINING: usize = 4 + 4 + 24;
+    4 * columns + 24 + GROUPING * constraints.len() + JOINING
 }
 
 /// How a part was solved.
@@ -215,6 +266,8 @@ struct Solution {
     outcome: Outcome,
     climbs: usize,
     limit: usize,
+    /// What the shown rows satisfy.
+    kept: Vec<Constraint>,
 }
 
 /// Solves the parts of the constraints and puts their outcomes together.
@@ -234,7 +287,8 @@ fn recode(
     job.cancel.check()?;
     let solutions = parts.par_iter().map(|part| solve(part, &nodes)).collect::<Result<Vec<_>>>()?;
     let mut components = Vec::with_capacity(parts.len());
-    for (part, Solution { outcome, climbs, limit }) in parts.into_iter().zip(solutions) {
+    let mut kept_in = Vec::with_capacity(parts.len());
+    for (part, Solution { outcome, climbs, limit, kept }) in parts.into_iter().zip(solutions) {
         for (place, column) in part.columns.iter().enumerate() {
             outcome.publish(place, &mut nodes[*column], job.trees[*column]);
         }
@@ -242,11 +296,17 @@ fn recode(
             max_k: part.max_k(),
             columns: part.columns,
             suppressed: outcome.suppressed,
+            joined: 0,
             suppress_limit: limit,
             climbs,
         });
+        kept_in.push(kept);
     }
-    Ok(Recoding { nodes, components })
+    let mut recoding = Recoding { nodes, components };
+    if job.variant == Variant::Best {
+        join_suppressed(rows, job, &kept_in, &mut recoding)?;
+    }
+    Ok(recoding)
 }
 
 /// The codes of the rows, column by column, checked against the trees.

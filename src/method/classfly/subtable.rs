@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::group::{CHUNK, Candidates, Grouping};
 use super::plan::Part;
-use super::{Constraint, Variant};
+use super::{Constraint, Search};
 use crate::error::Result;
 use crate::hierarchy::Tree;
 use crate::model::Cancel;
@@ -76,11 +76,11 @@ impl<'a> SubTable<'a> {
 
     /// The largest set of open rows that satisfies every constraint by itself. It is unique, because
     /// the union of two such sets is one, so the order of the constraints only changes the cost.
-    pub(super) fn largest_subset(&mut self, variant: Variant) -> Result<Vec<u32>> {
+    pub(super) fn largest_subset(&mut self, search: Search) -> Result<Vec<u32>> {
         self.groupings.par_iter_mut().for_each(Grouping::start);
         let all = self.groupings.len();
         let mut candidates = Candidates::all(self.open.len());
-        let first = if variant == Variant::Partial { 1 } else { all };
+        let first = if search == Search::Partial { 1 } else { all };
         for constraints in first..=all {
             self.sieve(&mut candidates, constraints)?;
         }

@@ -2,29 +2,41 @@
 
 #![allow(clippy::unwrap_used)]
 
-use proptest::prelude::*;
+mod join;
+mod random;
+
+use std::sync::LazyLock;
 
 use super::*;
 use crate::hierarchy::{LabelTable, Levels, intervals, prefixes};
 use crate::measure::precision;
 
-const VARIANTS: [Variant; 3] = [Variant::Complete, Variant::Partial, Variant::Naive];
+const SEARCHES: [Search; 3] = [Search::Complete, Search::Partial, Search::Naive];
 
 fn constraint(columns: &[usize], k: u32) -> Constraint {
     Constraint { columns: columns.to_vec(), k }
 }
 
+static KEYS: LazyLock<RowKeys> = LazyLock::new(RowKeys::default);
+static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
+
+/// What is asked for; as printed, there may be few suppressed rows.
+fn job<'a>(trees: &'a [&'a Tree], constraints: &'a [Constraint], variant: Variant) -> Job<'a> {
+    let seed = Seed::from_bytes(b"a secret");
+    let (keys, cancel) = (&*KEYS, &*CANCEL);
+    Job { trees, constraints, variant, drop_suppressed: false, keys, seed, cancel }
+}
+
 /// Runs a method and looks at the outcome with the checker.
 fn run<const D: usize>(
     codes: &[[u32; D]],
-    trees: &[Tree],
-    constraints: &[Constraint],
+    (trees, constraints): (&[Tree], &[Constraint]),
+    variant: Variant,
     method: impl Fn(&RowTable, &Job) -> Result<Recoding>,
 ) -> Result<Recoding> {
     let rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;
     let trees: Vec<&Tree> = trees.iter().collect();
-    let cancel = Cancel::default();
-    let job = Job { trees: &trees, constraints, cancel: &cancel };
+    let job = job(&trees, constraints, variant);
     let recoding = method(&rows, &job)?;
     check_constraints(&rows, &job, &recoding)?;
     Ok(recoding)
@@ -34,9 +46,18 @@ fn solve<const D: usize>(
     codes: &[[u32; D]],
     trees: &[Tree],
     constraints: &[Constraint],
-    variant: Variant,
+    search: Search,
 ) -> Result<Recoding> {
-    run(codes, trees, constraints, |rows, job| classfly(rows, job, variant))
+    run(codes, (trees, constraints), Variant::Best, |rows, job| classfly(rows, job, search))
+}
+
+fn solve_as_printed<const D: usize>(
+    codes: &[[u32; D]],
+    trees: &[Tree],
+    constraints: &[Constraint],
+    search: Search,
+) -> Result<Recoding> {
+    run(codes, (trees, constraints), Variant::Paper, |rows, job| classfly(rows, job, search))
 }
 
 /// A tree over values in the order of their codes; none of the sources used here reorders them.
@@ -85,11 +106,11 @@ mod figure_1 {
 #[test]
 fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
     use figure_1::*;
-    for variant in [Variant::Complete, Variant::Partial] {
-        let recoding = solve(&ROWS, &trees(), &constraints(), variant).unwrap();
+    for search in [Search::Complete, Search::Partial] {
+        let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), search).unwrap();
         let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
         let expected = ["02138", "02138", "02135", "02135", "02137", "02137", "02137", "*", "*"];
-        assert_eq!(zips, expected, "{variant:?}");
+        assert_eq!(zips, expected, "{search:?}");
         let races = labels(&recoding.nodes[0], &trees()[0], &RACES);
         assert_eq!(races[..7], ["White", "White", "White", "White", "Black", "Black", "Black"]);
         assert_eq!(races[7..], ["*", "*"]);
@@ -103,7 +124,7 @@ fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
 #[test]
 fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
     use figure_1::*;
-    let recoding = solve(&ROWS, &trees(), &constraints(), Variant::Naive).unwrap();
+    let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), Search::Naive).unwrap();
     let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
     let expected = ["0213*", "0213*", "0213*", "0213*", "02137", "02137", "02137", "*", "*"];
     assert_eq!(zips, expected);
@@ -121,8 +142,8 @@ fn p2_figure_1_working_hours_that_already_agree_stay() {
     let levels = intervals(&values, &[5], &|value| value.to_string()).unwrap();
     let trees = [tree(&Levels::default(), 2), tree(&levels, 6)];
     let codes = [[1, 0], [1, 1], [0, 2], [0, 3], [1, 4], [1, 5], [0, 5], [0, 5], [0, 5]];
-    for variant in VARIANTS {
-        let recoding = solve(&codes, &trees, &[constraint(&[0, 1], 2)], variant).unwrap();
+    for search in SEARCHES {
+        let recoding = solve(&codes, &trees, &[constraint(&[0, 1], 2)], search).unwrap();
         let published = labels(&recoding.nodes[1], &trees[1], &hours);
         let intervals = ["[30-34]", "[30-34]", "[35-39]", "[35-39]", "[40-44]", "[40-44]"];
         assert_eq!(published[..6], intervals);
@@ -138,7 +159,7 @@ fn independent_parts_suppress_their_own_columns_only() {
     // Row 4 is alone in column 0, row 0 in column 2; column 1 is in no constraint.
     let codes = [[0, 0, 1], [0, 1, 0], [0, 2, 0], [0, 1, 0], [2, 0, 0]];
     let constraints = [constraint(&[0], 2), constraint(&[2], 3)];
-    let recoding = solve(&codes, &trees, &constraints, Variant::Complete).unwrap();
+    let recoding = solve_as_printed(&codes, &trees, &constraints, Search::Complete).unwrap();
     assert_eq!(recoding.nodes, [vec![0, 0, 0, 0, 3], vec![0, 1, 2, 1, 0], vec![3, 0, 0, 0, 0]]);
     let suppressed: Vec<_> = recoding.components.iter().map(|c| c.suppressed.clone()).collect();
     assert_eq!(suppressed, [vec![4], vec![0]]);
@@ -150,13 +171,13 @@ fn a_missing_value_climbs_directly_to_the_top() {
     let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, true);
     // One missing value, and one of each: the pairs meet under x and y, one level up.
     let codes = [[0], [1], [2], [3], [4]];
-    let recoding =
-        solve(&codes, std::slice::from_ref(&tree), &[constraint(&[0], 2)], Variant::Complete);
+    let (trees, constraints) = (std::slice::from_ref(&tree), [constraint(&[0], 2)]);
+    let recoding = solve_as_printed(&codes, trees, &constraints, Search::Complete);
     let (top, nodes) = (tree.nodes() - 1, recoding.unwrap().nodes);
     assert_eq!(nodes[0], [top, 5, 5, 6, 6]);
     // Two missing values are a group of their own.
     let codes = [[0], [0], [1], [2]];
-    let recoding = solve(&codes, &[tree], &[constraint(&[0], 2)], Variant::Complete);
+    let recoding = solve(&codes, &[tree], &[constraint(&[0], 2)], Search::Complete);
     assert_eq!(recoding.unwrap().nodes[0], [0, 0, 5, 5]);
 }
 
@@ -164,7 +185,7 @@ fn a_missing_value_climbs_directly_to_the_top() {
 fn equally_wide_columns_are_generalized_as_declared() {
     let flat = || tree(&Levels::default(), 2);
     let codes = [[0, 0], [0, 1], [1, 0], [1, 1]];
-    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Variant::Complete);
+    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Search::Complete);
     assert_eq!(recoding.unwrap().nodes, [vec![2, 2, 2, 2], vec![0, 1, 0, 1]]);
 }
 
@@ -173,10 +194,11 @@ fn datafly_generalizes_all_rows_and_suppresses_a_few() {
     use figure_1::*;
     let method = |limit| move |rows: &RowTable, job: &Job| datafly(rows, job, limit);
     // Only t8 and t9 are outside the largest subset, and two may be suppressed.
-    let recoding = run(&ROWS, &trees(), &constraints(), method(None)).unwrap();
+    let asked = (&trees()[..], &constraints()[..]);
+    let recoding = run(&ROWS, asked, Variant::Paper, method(None)).unwrap();
     assert_eq!(recoding.components[0].suppressed, [7, 8]);
     assert_eq!(recoding.components[0].climbs, 0);
-    let strict = run(&ROWS, &trees(), &constraints(), method(Some(0))).unwrap();
+    let strict = run(&ROWS, asked, Variant::Paper, method(Some(0))).unwrap();
     assert!(strict.components[0].suppressed.is_empty());
     let levels: Vec<u32> = strict.nodes[2].iter().map(|node| trees()[2].level(*node)).collect();
     assert!(levels[0] > 0 && levels.iter().all(|level| *level == levels[0]), "{levels:?}");
@@ -187,19 +209,19 @@ fn precision_is_that_of_the_levels_climbed() {
     use figure_1::*;
     let trees = trees();
     let trees: Vec<&Tree> = trees.iter().collect();
-    let of = |variant| {
-        let recoding = solve(&ROWS, &figure_1::trees(), &constraints(), variant);
+    let of = |search| {
+        let recoding = solve_as_printed(&ROWS, &figure_1::trees(), &constraints(), search);
         precision(&recoding.unwrap().nodes, &trees)
     };
-    assert!((of(Variant::Complete) - (1.0 - 6.0 / 27.0)).abs() < 1e-12);
+    assert!((of(Search::Complete) - (1.0 - 6.0 / 27.0)).abs() < 1e-12);
     // Four rows climb one of five levels of the ZIP beside the two suppressed rows.
-    assert!((of(Variant::Naive) - (1.0 - (6.0 + 4.0 / 5.0) / 27.0)).abs() < 1e-12);
+    assert!((of(Search::Naive) - (1.0 - (6.0 + 4.0 / 5.0) / 27.0)).abs() < 1e-12);
 }
 
 #[test]
 fn fewer_rows_than_a_k_are_an_error() {
     let flat = [tree(&Levels::default(), 2)];
-    let outcome = solve(&[[0], [1]], &flat, &[constraint(&[0], 3)], Variant::Complete);
+    let outcome = solve(&[[0], [1]], &flat, &[constraint(&[0], 3)], Search::Complete);
     assert_eq!(outcome, Err(Error::TooFewRows { rows: 2, k: 3 }));
 }
 
@@ -218,12 +240,11 @@ fn tuples(rows: &RowTable, published: &PublishedClasses) -> Vec<(u32, Vec<u32>)>
 fn rows_that_publish_the_same_become_classes_in_the_order_of_the_trees() {
     let (rows, trees) = (&figure_1::ROWS, figure_1::trees());
     let constraints = figure_1::constraints();
-    let recoding = solve(rows, &trees, &constraints, Variant::Naive).unwrap();
+    let recoding = solve_as_printed(rows, &trees, &constraints, Search::Naive).unwrap();
     let trees: Vec<&Tree> = trees.iter().collect();
-    let cancel = Cancel::default();
-    let job = Job { trees: &trees, constraints: &constraints, cancel: &cancel };
+    let job = job(&trees, &constraints, Variant::Paper);
     let mut table = RowTable::from_codes(rows).unwrap();
-    let published = into_classes(recoding.clone(), &mut table, &job, false).unwrap();
+    let published = into_classes(recoding.clone(), &mut table, &job).unwrap();
     let sizes: Vec<usize> = published.classes.ranges().map(|range| range.len()).collect();
     // Stars first, then Black, then White with 0213*.
     assert_eq!(sizes, [2, 3, 4]);
@@ -232,7 +253,8 @@ fn rows_that_publish_the_same_become_classes_in_the_order_of_the_trees() {
     assert_eq!(tuples(&table, &published), expected);
 
     let mut table = RowTable::from_codes(rows).unwrap();
-    let published = into_classes(recoding, &mut table, &job, true).unwrap();
+    let job = Job { drop_suppressed: true, ..job };
+    let published = into_classes(recoding, &mut table, &job).unwrap();
     assert_eq!(tuples(&table, &published), expected[..7]);
     let dropped: Vec<u32> = (7..9).map(|at| table.id_at(at)).collect();
     assert_eq!(dropped, [7, 8]);
@@ -244,6 +266,7 @@ fn only_rows_suppressed_in_every_part_are_dropped() {
         columns: vec![0],
         max_k: 3,
         suppressed: suppressed.to_vec(),
+        joined: 0,
         suppress_limit: 2,
         climbs: 0,
     };
@@ -261,16 +284,17 @@ fn a_cancelled_run_stops() {
     let cancel = Cancel::default();
     cancel.cancel();
     let constraints = [constraint(&[0], 2)];
-    let job = Job { trees: &[&flat], constraints: &constraints, cancel: &cancel };
+    let trees = [&flat];
+    let job = Job { cancel: &cancel, ..job(&trees, &constraints, Variant::Best) };
     let rows = RowTable::from_codes(&[[0], [1]]).unwrap();
-    assert_eq!(classfly(&rows, &job, Variant::Complete), Err(Error::Cancelled));
+    assert_eq!(classfly(&rows, &job, Search::Complete), Err(Error::Cancelled));
     assert_eq!(datafly(&rows, &job, None), Err(Error::Cancelled));
 }
 
 #[test]
 fn codes_beyond_a_tree_are_our_bug_and_no_panic() {
     let flat = [tree(&Levels::default(), 2)];
-    let outcome = solve(&[[0], [2]], &flat, &[constraint(&[0], 2)], Variant::Complete);
+    let outcome = solve(&[[0], [2]], &flat, &[constraint(&[0], 2)], Search::Complete);
     assert!(matches!(outcome, Err(Error::Bug(_))));
 }
 
@@ -281,17 +305,17 @@ fn projections_on_many_columns_are_grouped_and_checked() {
     let mut codes: Vec<[u32; 48]> =
         (0..12).map(|row| std::array::from_fn(|column| (row / 2) >> (column % 3) & 1)).collect();
     let all = [constraint(&(0..48).collect::<Vec<_>>(), 2)];
-    let unchanged = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let unchanged = solve(&codes, &trees, &all, Search::Complete).unwrap();
     assert_eq!(unchanged.components[0].climbs, 0);
     assert!(unchanged.nodes.iter().flatten().all(|node| *node < 2));
     // The rows of the first pair now differ in the last column, so that is the one they climb.
     codes[1][47] ^= 1;
-    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let recoding = solve(&codes, &trees, &all, Search::Complete).unwrap();
     assert_eq!(recoding.nodes[47][..2], [2, 2]);
     assert_eq!(recoding.nodes[..47], unchanged.nodes[..47]);
     let rows = RowTable::from_codes(&codes).unwrap();
     let trees: Vec<&Tree> = trees.iter().collect();
-    let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
+    let job = job(&trees, &all, Variant::Best);
     let broken = Recoding { components: recoding.components, nodes: unchanged.nodes };
     assert!(check_constraints(&rows, &job, &broken).is_err());
 }
@@ -304,11 +328,11 @@ fn classes_of_many_columns_are_in_the_order_of_all_of_them() {
         .map(|row| std::array::from_fn(|at| if at < 33 { 0 } else { (37 * row) >> (at - 33) & 1 }))
         .collect();
     let all = [constraint(&(0..40).collect::<Vec<_>>(), 2)];
-    let recoding = solve(&codes, &trees, &all, Variant::Complete).unwrap();
+    let recoding = solve(&codes, &trees, &all, Search::Complete).unwrap();
     let mut rows = RowTable::from_codes(&codes).unwrap();
     let trees: Vec<&Tree> = trees.iter().collect();
-    let job = Job { trees: &trees, constraints: &all, cancel: &Cancel::default() };
-    let published = into_classes(recoding, &mut rows, &job, false).unwrap();
+    let job = job(&trees, &all, Variant::Best);
+    let published = into_classes(recoding, &mut rows, &job).unwrap();
     let tuple = |class: usize| published.nodes.iter().map(|nodes| nodes[class]).collect::<Vec<_>>();
     let tuples: Vec<Vec<u32>> = (0..published.classes.len()).map(tuple).collect();
     assert_eq!(tuples.len(), 128);
@@ -323,8 +347,8 @@ fn every_broken_promise_is_found() {
     let trees = trees();
     let trees: Vec<&Tree> = trees.iter().collect();
     let constraints = constraints();
-    let job = Job { trees: &trees, constraints: &constraints, cancel: &Cancel::default() };
-    let sound = classfly(&rows, &job, Variant::Complete).unwrap();
+    let job = job(&trees, &constraints, Variant::Paper);
+    let sound = classfly(&rows, &job, Search::Complete).unwrap();
     let fails = |change: &dyn Fn(&mut Recoding)| {
         let mut recoding = sound.clone();
         change(&mut recoding);
@@ -379,7 +403,7 @@ fn first_subset(codes: &[[u32; 2]], k: u32) -> Vec<u32> {
     let columns: Vec<Vec<u32>> = (0..2).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
     let cancel = Cancel::default();
     let mut table = SubTable::new(&part, &listed, &columns, &[&flat, &flat], &cancel).unwrap();
-    table.largest_subset(Variant::Complete).unwrap()
+    table.largest_subset(Search::Complete).unwrap()
 }
 
 #[test]
@@ -392,128 +416,4 @@ fn rows_that_fall_one_after_the_other_take_no_pass_each() {
     chain.truncate(1000);
     chain[0][1] = 500;
     assert_eq!(first_subset(&chain, 2).len(), 1000);
-}
-
-const WIDTHS: [u32; 4] = [2, 4, 6, 8];
-
-/// Trees of different heights over `WIDTHS` codes, the last two with code 0 for missing.
-fn random_trees() -> Vec<Tree> {
-    let numbers = |count: u32, steps: &[i128], missing: bool| {
-        let values: Vec<i128> = (0..i128::from(count) - i128::from(missing)).collect();
-        let levels = match steps {
-            [] => Levels::default(),
-            steps => intervals(&values, steps, &|value| value.to_string()).unwrap(),
-        };
-        Tree::new(&levels, values.len(), missing).0
-    };
-    vec![
-        numbers(WIDTHS[0], &[], false),
-        numbers(WIDTHS[1], &[2], false),
-        numbers(WIDTHS[2], &[3], true),
-        numbers(WIDTHS[3], &[2, 4], true),
-    ]
-}
-
-fn table(rows: std::ops::Range<usize>) -> impl Strategy<Value = Vec<[u32; 4]>> {
-    let column = |width: u32| prop_oneof![Just(0), 0..width];
-    let row = [column(WIDTHS[0]), column(WIDTHS[1]), column(WIDTHS[2]), column(WIDTHS[3])];
-    prop::collection::vec(row, rows)
-}
-
-fn constraints() -> impl Strategy<Value = Vec<Constraint>> {
-    let one = (1u32..16, 2u32..5).prop_map(|(set, k)| Constraint {
-        columns: (0..4).filter(|column| set >> column & 1 == 1).collect(),
-        k,
-    });
-    prop::collection::vec(one, 1..5).prop_map(|mut constraints| {
-        constraints.sort_by(|a, b| (&a.columns, a.k).cmp(&(&b.columns, b.k)));
-        constraints.dedup();
-        constraints
-    })
-}
-
-proptest! {
-    #[test]
-    fn complete_and_partial_publish_the_same(codes in table(4..80), constraints in constraints()) {
-        let trees = random_trees();
-        let complete = solve(&codes, &trees, &constraints, Variant::Complete);
-        prop_assert!(complete.is_ok(), "{complete:?}");
-        prop_assert_eq!(complete, solve(&codes, &trees, &constraints, Variant::Partial));
-    }
-
-    #[test]
-    fn every_method_keeps_every_constraint(
-        codes in table(4..80),
-        constraints in constraints(),
-        limit in prop::option::of(0usize..9),
-    ) {
-        let trees = random_trees();
-        for variant in VARIANTS {
-            let recoding = solve(&codes, &trees, &constraints, variant);
-            prop_assert!(recoding.is_ok(), "{variant:?}: {recoding:?}");
-        }
-        let recoding = run(&codes, &trees, &constraints, |rows, job| datafly(rows, job, limit));
-        prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");
-    }
-
-    #[test]
-    fn the_order_of_rows_does_not_matter(
-        (codes, order) in table(4..60).prop_flat_map(|codes| {
-            let order: Vec<usize> = (0..codes.len()).collect();
-            (Just(codes), Just(order).prop_shuffle())
-        }),
-        constraints in constraints(),
-    ) {
-        let trees = random_trees();
-        let shuffled: Vec<[u32; 4]> = order.iter().map(|row| codes[*row]).collect();
-        type Method = fn(&RowTable, &Job) -> Result<Recoding>;
-        let methods: [Method; 3] = [
-            |rows, job| classfly(rows, job, Variant::Complete),
-            |rows, job| classfly(rows, job, Variant::Naive),
-            |rows, job| datafly(rows, job, None),
-        ];
-        for method in methods {
-            let straight = run(&codes, &trees, &constraints, method).unwrap();
-            let turned = run(&shuffled, &trees, &constraints, method).unwrap();
-            for (straight, turned) in straight.nodes.iter().zip(&turned.nodes) {
-                let straight: Vec<u32> = order.iter().map(|row| straight[*row]).collect();
-                prop_assert_eq!(&straight, turned);
-            }
-        }
-    }
-
-    #[test]
-    fn scans_and_followed_groups_find_the_same_subset(
-        codes in (40u32..200).prop_flat_map(|values| {
-            prop::collection::vec([0..values, 0..values], 300)
-        }),
-        k in 2u32..4,
-    ) {
-        prop_assert_eq!(first_subset(&codes, k), largest_by_recounting(&codes, k));
-    }
-
-    #[test]
-    fn the_first_filter_keeps_the_largest_satisfying_subset(
-        codes in table(4..11),
-        constraints in constraints(),
-    ) {
-        // The largest of all 2^n subsets, within one independent part.
-        let parts = plan(&constraints, 4).unwrap();
-        let trees = random_trees();
-        let trees: Vec<&Tree> = trees.iter().collect();
-        let columns: Vec<Vec<u32>> = (0..4).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
-        for part in &parts {
-            let of = |set: u32| (0..codes.len()).filter(move |row| set >> row & 1 == 1);
-            let rows = |set: u32| of(set).map(|row| codes[row]).collect::<Vec<_>>();
-            let holds = |set: &u32| satisfies(&rows(*set), &part.constraints);
-            let best = (0..1u32 << codes.len()).filter(holds).max_by_key(|set| set.count_ones());
-            let largest: Vec<u32> = of(best.unwrap_or(0)).map(|row| row as u32).collect();
-            for variant in [Variant::Complete, Variant::Partial] {
-                let cancel = Cancel::default();
-                let mut table =
-                    SubTable::new(part, &part.constraints, &columns, &trees, &cancel).unwrap();
-                prop_assert_eq!(&table.largest_subset(variant).unwrap(), &largest);
-            }
-        }
-    }
 }

@@ -189,9 +189,10 @@ impl<'a> Growth<'a> {
             let common = present[first..].iter().take_while(|other| **other == value).count();
             match model {
                 Model::Distinct { .. } => common == 0,
-                Model::Entropy { .. } | Model::Share { .. } | Model::Graded { .. } => {
-                    common < most_common
-                }
+                Model::Entropy { .. }
+                | Model::Share { .. }
+                | Model::UnitShare { .. }
+                | Model::Graded { .. } => common < most_common,
                 Model::Closeness { .. } => true,
             }
         };

@@ -177,12 +177,17 @@ fn cluster_rows<C: Code, const W: usize>(
     options: &Options,
 ) -> Result<Vec<u32>> {
     let weights = weights(options.weights, job.axes.len())?;
+    let global = GlobalShares::new(job.requirement, job.sensitive);
+    if rows.is_empty() {
+        // A column without a value has no entropy to prepare.
+        check_all(rows, job, &global)?;
+        return Ok(Vec::new());
+    }
     let columns = columns(rows, job, method, &weights);
     let rows = match method {
         Clustering::KMember => complete_rows(rows, job),
         Clustering::Kaim(_) | Clustering::BottomUp => rows,
     };
-    let global = GlobalShares::new(job.requirement, job.sensitive);
     check_all(rows, job, &global)?;
     let blocks = blocks::cut(rows, job, &global, options.block_rows)?;
     let single = |model| Requirement { k: 1, models: vec![model] };

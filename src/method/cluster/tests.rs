@@ -33,7 +33,7 @@ impl<const D: usize> Table<D> {
     /// With distinct l-diversity on these values.
     fn diverse(mut self, l: u32, values: Vec<u32>) -> Self {
         self.requirement.models = vec![Model::Distinct { column: 0, at_least: l, unit: false }];
-        self.keys.sensitive = values.iter().map(|value| u64::from(*value)).collect();
+        self.keys.ties = values.iter().map(|value| u64::from(*value)).collect();
         let cardinality = values.iter().max().map_or(0, |max| max + 1);
         let name = "s".to_owned();
         self.sensitive =

@@ -33,7 +33,7 @@ fn run(
     let axes = axes();
     let of_row = |row: usize| sensitive.iter().map(|column| u64::from(column.codes[row])).sum();
     let keys = RowKeys {
-        sensitive: (0..codes.len()).map(of_row).collect::<Vec<u64>>().into(),
+        ties: (0..codes.len()).map(of_row).collect::<Vec<u64>>().into(),
         kept: Vec::new().into(),
     };
     let cancel = Cancel::default();

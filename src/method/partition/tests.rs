@@ -22,7 +22,7 @@ fn run(
     let axes = vec![Axis::line(&values, false); 3];
     let sensitive_keys: Vec<u64> =
         sensitive.iter().flat_map(|column| &column.codes).map(|c| u64::from(*c)).collect();
-    let keys = RowKeys { sensitive: sensitive_keys.into(), kept: Vec::new().into() };
+    let keys = RowKeys { ties: sensitive_keys.into(), kept: Vec::new().into() };
     let cancel = Cancel::default();
     let job = Job { axes: &axes, requirement, sensitive, keys: &keys, cancel: &cancel };
     let mut rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;

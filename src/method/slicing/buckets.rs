@@ -4,20 +4,18 @@ use std::hash::Hasher;
 
 use super::distance::Distance;
 use super::finish::Bucket;
+use super::promise::Promise;
 use super::vertices::{Node, Vertex};
-use super::{Diversity, Options};
 use crate::error::Result;
 use crate::method::Job;
 use crate::model::{Code, Row};
 
 /// The free rows of a block, attribute by attribute, in no particular order.
 pub(super) struct Block<'a> {
-    options: &'a Options<'a>,
+    promise: &'a Promise<'a>,
     job: &'a Job<'a>,
     distance: &'a Distance<'a>,
     block: u64,
-    /// The fewest rows of a bucket.
-    least: usize,
     /// By attribute (the sensitive one last), the codes of the free rows.
     codes: Vec<Vec<u32>>,
     /// By free row, its position in the block.
@@ -26,9 +24,15 @@ pub(super) struct Block<'a> {
     values: Vec<u32>,
     /// By sensitive value, its free rows.
     free_of: Vec<u32>,
+    /// By sensitive value, its node; empty where values need not be of different nodes.
+    node_of: Vec<u32>,
+    /// Whether the free rows make no bucket any more.
+    is_done: bool,
     buckets: Vec<Bucket>,
     /// By bucket, the codes of the row it started with.
     centers: Vec<Vec<u32>>,
+    /// By bucket, the quasi-identifiers that vary in it.
+    varying: Vec<u64>,
     /// By bucket, its sensitive values in ascending order with their rows.
     counts: Vec<Vec<(u32, u32)>>,
 }
@@ -38,7 +42,7 @@ impl<'a> Block<'a> {
     pub(super) fn new<C: Code, const W: usize>(
         rows: &[Row<C, W>],
         job: &'a Job<'a>,
-        options: &'a Options<'a>,
+        promise: &'a Promise<'a>,
         distance: &'a Distance<'a>,
         block: u64,
     ) -> Self {
@@ -53,17 +57,19 @@ impl<'a> Block<'a> {
         let mut free_of = vec![0; present.len()];
         values.iter().for_each(|value| free_of[*value as usize] += 1);
         Self {
-            options,
+            promise,
             job,
             distance,
             block,
-            least: options.least_rows(job.requirement.k),
             codes,
             positions: (0..rows.len() as u32).collect(),
             values,
             free_of,
+            node_of: present.iter().filter_map(|code| promise.node(*code)).collect(),
+            is_done: false,
             buckets: Vec::new(),
             centers: Vec::new(),
+            varying: Vec::new(),
             counts: Vec::new(),
         }
     }
@@ -79,7 +85,7 @@ impl<'a> Block<'a> {
             let nodes: Vec<Node> =
                 vertex.set.items().iter().map(|item| items[*item as usize]).collect();
             while self.start(Some(number), &nodes)? {}
-            if self.positions.len() < self.least {
+            if self.is_done {
                 break;
             }
         }
@@ -96,7 +102,8 @@ impl<'a> Block<'a> {
     /// can be made.
     fn start(&mut self, vertex: Option<usize>, nodes: &[Node]) -> Result<bool> {
         self.job.cancel.check()?;
-        if Pick::new(self).is_none() {
+        self.is_done |= Pick::new(self, self.promise.meant_columns()).is_none();
+        if self.is_done {
             return Ok(false);
         }
         let matching: Vec<u32> = (0..self.positions.len())
@@ -106,16 +113,23 @@ impl<'a> Block<'a> {
         if matching.is_empty() {
             return Ok(false);
         }
-        let first = matching[(self.draw() % matching.len() as u64) as usize];
-        let Some(mut chosen) = self.nearest(first as usize, nodes) else { return Ok(false) };
-        let center = self.codes.iter().map(|codes| codes[first as usize]).collect();
+        let first = matching[(self.draw() % matching.len() as u64) as usize] as usize;
+        match self.nearest(first) {
+            Some(chosen) => self.make(vertex, first, chosen),
+            None => self.is_done = true,
+        }
+        Ok(!self.is_done)
+    }
+
+    /// Makes a bucket of chosen rows, which are free no more.
+    fn make(&mut self, vertex: Option<usize>, first: usize, mut chosen: Vec<usize>) {
+        let center = self.codes.iter().map(|codes| codes[first]).collect();
         let rows = chosen.iter().map(|at| self.positions[*at]).collect();
         let number = (self.block << 32) | self.buckets.len() as u64;
-        let mut values: Vec<u32> = chosen.iter().map(|at| self.values[*at]).collect();
-        values.sort_unstable();
-        let counts = values.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32));
-        self.counts.push(counts.collect());
-        values.iter().for_each(|value| self.free_of[*value as usize] -= 1);
+        self.varying.push(self.varying(first, &chosen));
+        let counts = self.counts_of(&chosen);
+        counts.iter().for_each(|(value, rows)| self.free_of[*value as usize] -= rows);
+        self.counts.push(counts);
         self.buckets.push(Bucket { rows, vertex, number });
         self.centers.push(center);
         chosen.sort_unstable_by(|a, b| b.cmp(a));
@@ -126,12 +140,25 @@ impl<'a> Block<'a> {
                 codes.swap_remove(at);
             });
         }
-        Ok(true)
+    }
+
+    /// The sensitive values of free rows, ascending, with their rows.
+    fn counts_of(&self, chosen: &[usize]) -> Vec<(u32, u32)> {
+        let mut values: Vec<u32> = chosen.iter().map(|at| self.values[*at]).collect();
+        values.sort_unstable();
+        values.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect()
+    }
+
+    /// The quasi-identifiers in which free rows differ.
+    fn varying(&self, first: usize, chosen: &[usize]) -> u64 {
+        let differs = |codes: &[u32]| chosen.iter().any(|at| codes[*at] != codes[first]);
+        let attributes = 0..self.distance.attributes();
+        attributes.filter(|at| differs(&self.codes[*at])).fold(0, |varying, at| varying | 1 << at)
     }
 
     /// A secret number, another one for every bucket.
     fn draw(&self) -> u64 {
-        let mut hasher = self.options.seed.hasher();
+        let mut hasher = self.promise.options.seed.hasher();
         // Told apart from every other hash under this seed.
         hasher.write_u8(2);
         hasher.write_u64(self.block);
@@ -147,24 +174,37 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The free row and those nearest to it that make a sound bucket, `None` if there are none. Rows that
-    /// have the nodes come before those that do not.
-    fn nearest(&self, first: usize, nodes: &[Node]) -> Option<Vec<usize>> {
-        let mut pick = Pick::new(self)?;
-        pick.take(first, self.values[first]);
+    /// The free row and those nearest to it that make a sound bucket, `None` if there are none. The more columns
+    /// a bucket has, the rarer must its values be: it is filled anew if it ends with more than it was meant to have.
+    fn nearest(&self, first: usize) -> Option<Vec<usize>> {
         let far = self.distances(first);
-        let unlike = |at: usize| u64::from(!self.has(nodes, at));
-        let key = |at: usize| {
-            // Ties go to the row that stands first in canonical order.
-            let distance = (unlike(at) << 31) + u64::from(far[at]);
-            (distance << 32 | u64::from(self.positions[at]), at)
-        };
+        // Ties go to the row that stands first in canonical order.
+        let key = |at: usize| ((u64::from(far[at]) << 32) | u64::from(self.positions[at]), at);
         let mut order: Vec<(u64, usize)> =
             (0..self.positions.len()).filter(|at| *at != first).map(key).collect();
+        let mut columns = self.promise.meant_columns();
+        loop {
+            let chosen = self.fill(first, columns, &mut order)?;
+            if self.promise.is_paper() {
+                return Some(chosen);
+            }
+            let ends_with = self.promise.columns(self.varying(first, &chosen));
+            let most = self.counts_of(&chosen).iter().map(|(_, rows)| *rows).max().unwrap_or(0);
+            if ends_with <= columns || self.promise.allows(most as usize, chosen.len(), ends_with) {
+                return Some(chosen);
+            }
+            columns = ends_with;
+        }
+    }
+
+    /// The first of the rows in this order, as many as a bucket of so many columns needs.
+    fn fill(&self, first: usize, columns: usize, order: &mut [(u64, usize)]) -> Option<Vec<usize>> {
+        let mut pick = Pick::new(self, columns)?;
+        pick.take(first, self.values[first]);
         // What the other rows could not do without goes first.
         if pick.needs_some() {
             order.sort_unstable();
-            for (_, at) in &order {
+            for (_, at) in order.iter() {
                 if pick.is_needed(self.values[*at]) {
                     pick.take(*at, self.values[*at]);
                 }
@@ -183,22 +223,39 @@ impl<'a> Block<'a> {
             }
             start = end;
         }
-        pick.is_full().then_some(pick.chosen)
+        (pick.is_full() && pick.has_nodes()).then_some(pick.chosen)
     }
 
-    /// The fewest rows of a bucket that takes its share of the most frequent value, so that the free rows
+    /// The fewest rows of a bucket that takes its share of the most frequent value and node, so that the free rows
     /// left behind can make sound buckets too, and the most rows of one value in it.
-    fn wanted_rows(&self) -> Option<(usize, u32)> {
-        let (options, free) = (self.options, self.positions.len());
-        if free < self.least {
+    fn wanted_rows(&self, columns: usize) -> Option<(usize, u32)> {
+        let (promise, free) = (self.promise, self.positions.len());
+        let least = promise.least_rows(columns);
+        if free < least {
             return None;
         }
-        if options.diversity == Diversity::Distinct {
-            return Some((self.least, self.least as u32));
+        if promise.is_paper() {
+            return Some((least, least as u32));
         }
         let most = self.free_of.iter().copied().max().unwrap_or(0) as usize;
-        let fits = |rows: &usize| options.cap(*rows) * free >= most * rows;
-        (self.least..=free).find(fits).map(|rows| (rows, options.cap(rows) as u32))
+        let fits = |rows: &usize| promise.cap(*rows, columns) * free >= most * rows;
+        let rows = (least..=free).find(fits)?;
+        let rows = match self.rows_of_other_nodes() {
+            Some(0) => return None,
+            Some(others) => rows.max(free / others),
+            None => rows,
+        };
+        Some((rows, promise.cap(rows, columns) as u32))
+    }
+
+    /// Free rows that are not of the most frequent node.
+    fn rows_of_other_nodes(&self) -> Option<usize> {
+        let nodes = self.node_of.iter().zip(&self.free_of);
+        let mut rows_of: Vec<(u32, u32)> = nodes.map(|(node, rows)| (*node, *rows)).collect();
+        rows_of.sort_unstable();
+        let of_node = rows_of.chunk_by(|a, b| a.0 == b.0);
+        let most = of_node.map(|rows| rows.iter().map(|(_, rows)| rows).sum::<u32>()).max()?;
+        Some(self.positions.len() - most as usize)
     }
 
     /// The distance of every free row to one of them.
@@ -233,6 +290,7 @@ impl<'a> Block<'a> {
                 self.job.cancel.check()?;
                 match self.nearest_bucket(at) {
                     Some(bucket) => {
+                        self.varying[bucket] = self.varying_with(bucket, at);
                         self.buckets[bucket].rows.push(self.positions[at]);
                         self.count(bucket, self.values[at]);
                     }
@@ -247,13 +305,6 @@ impl<'a> Block<'a> {
     }
 
     fn nearest_bucket(&self, at: usize) -> Option<usize> {
-        let value = self.values[at];
-        let takes = |bucket: &usize| {
-            let counts = &self.counts[*bucket];
-            let own = counts.binary_search_by_key(&value, |(other, _)| *other);
-            let (rows, own) = (self.buckets[*bucket].rows.len(), own.map_or(0, |at| counts[at].1));
-            self.allows(own as usize + 1, rows + 1)
-        };
         let far = |bucket: &usize| {
             let center = &self.centers[*bucket];
             let attributes = 0..self.distance.attributes();
@@ -263,11 +314,23 @@ impl<'a> Block<'a> {
             };
             (attributes.map(of).sum::<u64>(), *bucket)
         };
-        (0..self.buckets.len()).filter(takes).min_by_key(far)
+        (0..self.buckets.len()).filter(|bucket| self.takes(*bucket, at)).min_by_key(far)
     }
 
-    fn allows(&self, most: usize, rows: usize) -> bool {
-        self.options.allows(most, rows, self.options.least_columns(), 1)
+    /// Whether a bucket stays sound with one more row.
+    fn takes(&self, bucket: usize, at: usize) -> bool {
+        let value = self.values[at];
+        let count = |(other, rows): &(u32, u32)| rows + u32::from(*other == value);
+        let most = self.counts[bucket].iter().map(count).max().unwrap_or(0).max(1);
+        let columns = self.promise.columns(self.varying_with(bucket, at));
+        self.promise.allows(most as usize, self.buckets[bucket].rows.len() + 1, columns)
+    }
+
+    /// The quasi-identifiers that vary in a bucket with one more row.
+    fn varying_with(&self, bucket: usize, at: usize) -> u64 {
+        let center = self.centers[bucket].iter().zip(&self.codes).take(self.distance.attributes());
+        let differs = center.enumerate().filter(|(_, (own, codes))| codes[at] != **own);
+        differs.fold(self.varying[bucket], |varying, (attribute, _)| varying | 1 << attribute)
     }
 }
 
@@ -285,16 +348,19 @@ struct Pick<'b> {
     different: usize,
     /// The most rows of one value.
     cap: u32,
+    /// The fewest rows that the rows left behind need for a bucket.
+    least: usize,
     /// By value, the rows without which the other free rows could make no sound buckets.
     needed: Vec<(u32, u32)>,
 }
 
 impl<'b> Pick<'b> {
     /// `None` if the free rows make no sound bucket.
-    fn new(block: &'b Block<'b>) -> Option<Self> {
-        let l = block.options.l as usize;
+    fn new(block: &'b Block<'b>, columns: usize) -> Option<Self> {
+        let l = block.promise.options.l as usize;
         let free = &block.free_of;
-        let (wanted, cap) = block.wanted_rows()?;
+        let least = block.promise.least_rows(columns);
+        let (wanted, cap) = block.wanted_rows(columns)?;
         let others = block.positions.len() - wanted;
         let room: u64 = free.iter().map(|rows| u64::from(*rows.min(&cap))).sum();
         let different = free.iter().filter(|rows| **rows > 0).count();
@@ -305,14 +371,14 @@ impl<'b> Pick<'b> {
             let needed = rows.saturating_sub((others / l) as u32).min(cap);
             (needed > 0).then_some((value as u32, needed))
         };
-        let needed = match block.options.diversity {
-            Diversity::Frequency => free.iter().enumerate().filter_map(needed).collect(),
-            Diversity::Distinct => Vec::new(),
+        let needed = match block.promise.is_paper() {
+            false => free.iter().enumerate().filter_map(needed).collect(),
+            true => Vec::new(),
         };
         let chosen = Vec::with_capacity(wanted);
         let is_chosen = vec![false; block.positions.len()];
         let counts = vec![0; free.len()];
-        Some(Self { block, wanted, chosen, is_chosen, counts, different: 0, cap, needed })
+        Some(Self { block, wanted, chosen, is_chosen, counts, different: 0, cap, least, needed })
     }
 
     fn is_full(&self) -> bool {
@@ -343,14 +409,27 @@ impl<'b> Pick<'b> {
     /// another row of this one.
     fn leaves_enough(&self, value: u32) -> bool {
         let free = &self.block.free_of;
-        if self.block.positions.len() < self.wanted + self.block.least {
+        if self.block.positions.len() < self.wanted + self.least {
             return true;
         }
         if free[value as usize] - self.of(value) > 1 {
             return true;
         }
         let left = free.iter().zip(&self.counts).filter(|(free, chosen)| free > chosen).count();
-        left > self.block.options.l as usize
+        left > self.block.promise.options.l as usize
+    }
+
+    /// Whether the chosen rows are of two nodes with one of this value.
+    fn has_nodes_with(&self, value: u32) -> bool {
+        let nodes = &self.block.node_of;
+        let other = |at: &usize| nodes[self.block.values[*at] as usize] != nodes[value as usize];
+        nodes.is_empty() || self.has_nodes() || self.chosen.iter().any(other)
+    }
+
+    fn has_nodes(&self) -> bool {
+        let nodes = &self.block.node_of;
+        let node = |at: &usize| nodes[self.block.values[*at] as usize];
+        nodes.is_empty() || self.chosen.iter().any(|at| node(at) != node(&self.chosen[0]))
     }
 
     /// Takes the row if the bucket can still become sound with it.
@@ -359,11 +438,11 @@ impl<'b> Pick<'b> {
             return;
         }
         let own = self.of(value);
-        let missing = (self.block.options.l as usize).saturating_sub(self.different);
+        let missing = (self.block.promise.options.l as usize).saturating_sub(self.different);
         let places = self.wanted - self.chosen.len();
-        let fits = match self.block.options.diversity {
-            Diversity::Frequency => own < self.cap,
-            Diversity::Distinct => (own == 0 || places > missing) && self.leaves_enough(value),
+        let fits = match self.block.promise.is_paper() {
+            false => own < self.cap && (places > 1 || self.has_nodes_with(value)),
+            true => (own == 0 || places > missing) && self.leaves_enough(value),
         };
         if fits {
             self.take(at, value);

@@ -1,7 +1,7 @@
 //! A second look at every bucket before it leaves.
 
-use super::Options;
-use super::columns::{Columns, all};
+use super::columns::{Columns, varying};
+use super::promise::{LEAST_GROUPS, Promise, all, bits};
 use crate::error::{Error, Result};
 use crate::model::{Code, Row};
 
@@ -17,7 +17,8 @@ pub(super) struct Published<'a, C, const W: usize> {
 
 impl<C: Code, const W: usize> Published<'_, C, W> {
     /// Fails unless the bucket keeps every promise.
-    pub(super) fn check(&self, attributes: usize, k: u32, options: &Options) -> Result<()> {
+    pub(super) fn check(&self, promise: &Promise, k: u32) -> Result<()> {
+        let (attributes, options) = (promise.groups.attributes(), promise.options);
         let broken = |promise: &str| Err(Error::bug(format!("a bucket {promise}")));
         let rows = self.published.len();
         if rows < k as usize || self.original.len() != rows {
@@ -58,8 +59,11 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
                 return broken("publishes kept values that it did not have");
             }
         }
+        if !promise.is_paper() && !self.is_apart(attributes, options.max_columns) {
+            return broken("shows too many quasi-identifiers together");
+        }
         let columns = 1 + self.columns.others.len() + usize::from(options.has_kept);
-        if !is_diverse(self.published, attributes, self.sensitive_part(), options, columns) {
+        if !is_diverse(self.published, promise, self.sensitive_part(), columns) {
             return broken("gives a sensitive value away");
         }
         Ok(())
@@ -68,6 +72,16 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
     /// What parts the bucket for whoever knows a person's quasi-identifiers.
     fn sensitive_part(&self) -> u64 {
         self.columns.with_sensitive & !self.covered
+    }
+
+    /// Whether enough groups of quasi-identifiers that vary are apart, each of them small enough.
+    fn is_apart(&self, attributes: usize, most: usize) -> bool {
+        let varying = varying(self.original, attributes);
+        let groups = || self.columns.others.iter().map(|column| column & varying);
+        let least = (varying.count_ones() as usize).min(LEAST_GROUPS);
+        self.columns.with_sensitive & varying == 0
+            && groups().all(|group| group.count_ones() as usize <= most)
+            && groups().filter(|group| *group != 0).count() >= least
     }
 
     fn same_parts(&self, column: u64, attributes: usize) -> bool {
@@ -83,30 +97,26 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
     }
 }
 
-/// The positions of the bits that are set.
-pub(super) fn bits(set: u64) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |at| set >> at & 1 == 1)
-}
-
 /// Whether every part of a bucket, rows that agree in these quasi-identifiers, is diverse enough in so
 /// many columns.
 pub(super) fn is_diverse<C: Code, const W: usize>(
     rows: &[Row<C, W>],
-    sensitive: usize,
+    promise: &Promise,
     parted_by: u64,
-    options: &Options,
     columns: usize,
 ) -> bool {
+    let sensitive = promise.groups.attributes();
     let key = |row: &Row<C, W>| -> (Vec<C>, C) {
         (bits(parted_by).map(|at| row.codes[at]).collect(), row.codes[sensitive])
     };
     let mut keys: Vec<(Vec<C>, C)> = rows.iter().map(key).collect();
     keys.sort_unstable();
-    let parts: Vec<&[(Vec<C>, C)]> = keys.chunk_by(|a, b| a.0 == b.0).collect();
-    parts.iter().all(|part| {
+    keys.chunk_by(|a, b| a.0 == b.0).all(|part| {
         let values = part.chunk_by(|a, b| a.1 == b.1);
         let (different, most) =
             values.fold((0, 0), |(different, most), value| (different + 1, value.len().max(most)));
-        different >= options.l as usize && options.allows(most, part.len(), columns, parts.len())
+        different >= promise.options.l as usize
+            && promise.allows(most, part.len(), columns)
+            && promise.has_nodes(part.iter().map(|(_, value)| value.get()))
     })
 }

@@ -1,6 +1,8 @@
 //! Which attributes of a bucket stay together.
 
 use super::AsgOptions;
+use super::groups::Groups;
+use super::promise::{all, bits};
 use super::vertices::{Node, Vertex};
 use crate::association::ItemSet;
 use crate::model::{Code, Row};
@@ -18,6 +20,19 @@ impl Columns {
     /// All quasi-identifiers in one column and the sensitive attribute apart.
     pub(super) fn apart(attributes: usize) -> Self {
         Self { with_sensitive: 0, others: vec![all(attributes)] }
+    }
+
+    /// Groups of the quasi-identifiers that vary. The others tell nothing apart and stand beside the sensitive
+    /// attribute.
+    pub(super) fn grouped<C: Code, const W: usize>(rows: &[Row<C, W>], groups: &Groups) -> Self {
+        let attributes = groups.attributes();
+        match varying(rows, attributes) {
+            0 => Self::apart(attributes),
+            varying => Self {
+                with_sensitive: all(attributes) & !varying,
+                others: groups.of(rows, varying),
+            },
+        }
     }
 
     /// Takes quasi-identifiers away from the sensitive attribute.
@@ -38,9 +53,10 @@ impl Columns {
     }
 }
 
-/// All of so many attributes.
-pub(super) fn all(attributes: usize) -> u64 {
-    if attributes >= 64 { u64::MAX } else { (1 << attributes) - 1 }
+/// The quasi-identifiers in which the rows differ.
+pub(super) fn varying<C: Code, const W: usize>(rows: &[Row<C, W>], attributes: usize) -> u64 {
+    let differs = |at: &usize| rows.windows(2).any(|pair| pair[0].codes[*at] != pair[1].codes[*at]);
+    (0..attributes).filter(differs).fold(0, |varying, at| varying | 1 << at)
 }
 
 /// Chooses columns by associations.
@@ -49,6 +65,8 @@ pub(super) struct Chooser<'a> {
     /// Associations without the sensitive attribute, the most important first.
     pub(super) others: &'a [Vertex],
     pub(super) asg: &'a AsgOptions<'a>,
+    /// The most attributes of a column.
+    pub(super) max_columns: usize,
     /// Number of quasi-identifiers.
     pub(super) attributes: usize,
 }
@@ -76,7 +94,7 @@ impl Chooser<'_> {
                 free &= !column;
             }
         }
-        others.extend(even_parts(free, self.asg.max_columns));
+        others.extend(even_parts(free, self.max_columns));
         Columns { with_sensitive, others }
     }
 
@@ -118,8 +136,8 @@ impl Chooser<'_> {
 }
 
 /// The attributes as one column, or as even parts if they are more than `most`.
-fn even_parts(attributes: u64, most: usize) -> Vec<u64> {
-    let listed: Vec<u32> = (0..64).filter(|at| attributes >> at & 1 == 1).collect();
+pub(super) fn even_parts(attributes: u64, most: usize) -> Vec<u64> {
+    let listed: Vec<usize> = bits(attributes).collect();
     let parts = listed.len().div_ceil(most.max(1)).max(1);
     let part = |number: usize| {
         let range = number * listed.len() / parts..(number + 1) * listed.len() / parts;

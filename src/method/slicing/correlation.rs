@@ -1,55 +1,64 @@
-//! One set of columns for a whole table: attributes that go together, by their correlation.
+//! Attributes that go together, by their correlation in the whole table.
 
 use rayon::prelude::*;
 
-use super::Options;
-use super::columns::Columns;
+use super::columns::{Columns, even_parts};
 use crate::error::Result;
+use crate::hierarchy::Axis;
 use crate::method::Job;
 use crate::model::{Code, Row};
 
 /// Attributes with more values are looked at in this many classes of about as many rows each.
 const MOST_VALUES: usize = 32;
 
-/// Groups the attributes into so many columns, or into as many as lie closest together.
-pub(super) fn global_columns<C: Code, const W: usize>(
+/// How much any two of the first attributes go together, from 0 to 1.
+pub(super) fn correlations<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     job: &Job,
-    options: &Options,
-    wanted: Option<usize>,
-) -> Result<Columns> {
-    let codes = job.axes.iter().chain([options.sensitive]).map(|axis| axis.codes as usize);
-    let values: Vec<Vec<u8>> =
-        codes.enumerate().map(|(at, codes)| few_values(rows, at, codes)).collect();
+    axes: &[&Axis],
+) -> Result<Vec<Vec<f64>>> {
+    let codes = axes.iter().map(|axis| axis.codes as usize).enumerate();
+    let values: Vec<Vec<u8>> = codes.map(|(at, codes)| few_values(rows, at, codes)).collect();
     let attributes = values.len();
-    let mut far = vec![vec![0.0; attributes]; attributes];
     let pairs: Vec<(usize, usize)> =
         (0..attributes).flat_map(|a| (a + 1..attributes).map(move |b| (a, b))).collect();
-    let distances: Vec<f64> = pairs
+    let found: Vec<f64> = pairs
         .par_iter()
         .map(|(a, b)| {
             job.cancel.check()?;
-            Ok(1.0 - contingency(&values[*a], &values[*b]))
+            Ok(contingency(&values[*a], &values[*b]))
         })
         .collect::<Result<_>>()?;
-    for ((a, b), distance) in pairs.into_iter().zip(distances) {
-        far[a][b] = distance;
-        far[b][a] = distance;
+    let mut near = vec![vec![1.0; attributes]; attributes];
+    for ((a, b), found) in pairs.into_iter().zip(found) {
+        near[a][b] = found;
+        near[b][a] = found;
     }
+    Ok(near)
+}
+
+/// The columns of the paper: so many, or as many as lie closest together, each of at most `most` attributes.
+/// The sensitive attribute is the last one.
+pub(super) fn global_columns(near: &[Vec<f64>], wanted: Option<usize>, most: usize) -> Columns {
+    let far: Vec<Vec<f64>> =
+        near.iter().map(|near| near.iter().map(|near| 1.0 - near).collect()).collect();
+    let attributes = far.len();
     let column_of = match wanted {
         Some(columns) => medoids(&far, columns.clamp(2, attributes)),
         None => best(&far),
     };
     let sensitive = attributes - 1;
-    let mut columns = Columns { with_sensitive: 0, others: vec![0; attributes] };
+    let mut columns = Columns { with_sensitive: 0, others: Vec::new() };
+    let mut others = vec![0u64; attributes];
     for at in 0..sensitive {
-        match column_of[at] == column_of[sensitive] {
+        let beside = columns.with_sensitive.count_ones() as usize + 1;
+        match column_of[at] == column_of[sensitive] && beside < most {
             true => columns.with_sensitive |= 1 << at,
-            false => columns.others[column_of[at]] |= 1 << at,
+            false => others[column_of[at]] |= 1 << at,
         }
     }
-    columns.others.retain(|column| *column != 0);
-    Ok(columns)
+    columns.others = others.into_iter().flat_map(|column| even_parts(column, most)).collect();
+    columns
 }
 
 /// The attribute in at most [`MOST_VALUES`] classes of neighbouring codes.

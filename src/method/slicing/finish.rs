@@ -1,9 +1,13 @@
 //! From buckets to published rows.
 
-use super::check::{Published, bits, is_diverse};
-use super::columns::{Columns, all};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::check::{Published, is_diverse};
+use super::columns::{Columns, varying};
 use super::permutation::permutations;
-use super::{Options, Sliced, counts};
+use super::promise::{Promise, all, bits};
+use super::{Sliced, counts};
 use crate::error::{Error, Result};
 use crate::method::Job;
 use crate::model::{Classes, Code, Row};
@@ -35,13 +39,16 @@ struct Finished {
     key: u64,
     rows: u32,
     covered: u64,
-    columns: u32,
+    /// The columns beside the sensitive attribute's, ascending.
+    groups: Vec<u64>,
+    /// How many quasi-identifiers vary.
+    varying: u32,
 }
 
 /// What every bucket is finished with.
 pub(super) struct Finisher<'a> {
     job: &'a Job<'a>,
-    options: &'a Options<'a>,
+    promise: &'a Promise<'a>,
     /// By quasi-identifier and code, whether the value is rare; empty if no value is.
     rare: Vec<Vec<bool>>,
 }
@@ -50,8 +57,9 @@ impl<'a> Finisher<'a> {
     pub(super) fn new<C: Code, const W: usize>(
         rows: &[Row<C, W>],
         job: &'a Job<'a>,
-        options: &'a Options<'a>,
+        promise: &'a Promise<'a>,
     ) -> Self {
+        let options = promise.options;
         let least = options.rare_below * rows.len() as f64;
         let of_attribute = |(at, axis): (usize, &crate::hierarchy::Axis)| {
             counts(rows, at, axis.codes).into_iter().map(|count| f64::from(count) < least).collect()
@@ -60,7 +68,7 @@ impl<'a> Finisher<'a> {
             true => job.axes.iter().enumerate().map(of_attribute).collect(),
             false => Vec::new(),
         };
-        Self { job, options, rare }
+        Self { job, promise, rare }
     }
 
     fn attributes(&self) -> usize {
@@ -86,9 +94,10 @@ impl<'a> Finisher<'a> {
             bucket.rows.sort_unstable();
             let original: Vec<Row<C, W>> =
                 bucket.rows.iter().map(|at| rows[*at as usize]).collect();
-            let columns = self.sound(&original, choose(&original, &bucket));
+            let columns = choose(&original, &bucket);
             let covered = self.covered(&original, &columns);
-            let of_row = |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.options.seed);
+            let of_row =
+                |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.promise.options.seed);
             // A sum: the rows of a bucket are in no order.
             let key = original.iter().fold(0u64, |sum, row| sum.wrapping_add(of_row(row)));
             let (published, kept) = self.permuted(&original, &columns, key ^ bucket.number)?;
@@ -99,12 +108,15 @@ impl<'a> Finisher<'a> {
                 columns: &columns,
                 covered,
             };
-            looked_at.check(self.attributes(), self.job.requirement.k, self.options)?;
+            looked_at.check(self.promise, self.job.requirement.k)?;
+            let mut groups = columns.others;
+            groups.sort_unstable();
             part.buckets.push(Finished {
                 key,
                 rows: published.len() as u32,
                 covered,
-                columns: 1 + columns.others.len() as u32,
+                groups,
+                varying: (varying(&original, self.attributes()) & !covered).count_ones(),
             });
             part.rows.extend(published);
             part.kept.extend(kept);
@@ -119,8 +131,8 @@ impl<'a> Finisher<'a> {
         rows: &[Row<C, W>],
         attributes: u64,
     ) -> u64 {
-        let columns = self.options.least_columns();
-        match is_diverse(rows, self.attributes(), attributes, self.options, columns) {
+        let columns = self.promise.meant_columns();
+        match is_diverse(rows, self.promise, attributes, columns) {
             true => attributes,
             false => constant(rows, attributes),
         }
@@ -137,12 +149,11 @@ impl<'a> Finisher<'a> {
         if columns.others.is_empty() {
             columns.cut_off(u64::MAX);
         }
-        let permuted = usize::from(self.options.has_kept);
+        let permuted = usize::from(self.promise.options.has_kept);
         loop {
             let count = 1 + columns.others.len() + permuted;
             let parted_by = columns.with_sensitive;
-            let is_sound = count <= rows.len()
-                && is_diverse(rows, self.attributes(), parted_by, self.options, count);
+            let is_sound = count <= rows.len() && is_diverse(rows, self.promise, parted_by, count);
             if is_sound {
                 return columns;
             }
@@ -165,7 +176,7 @@ impl<'a> Finisher<'a> {
         };
         let rare = self.rare.iter().enumerate().filter_map(has_rare);
         let covered = rare.fold(0u64, |covered, at| covered | 1 << at);
-        if covered == 0 {
+        if covered == 0 && !self.promise.is_paper() {
             return 0;
         }
         let sensitive = self.attributes();
@@ -191,9 +202,10 @@ impl<'a> Finisher<'a> {
         columns: &Columns,
         number: u64,
     ) -> Result<(Vec<Row<C, W>>, Vec<u32>)> {
-        let has_kept = self.options.has_kept;
+        let has_kept = self.promise.options.has_kept;
         let count = columns.others.len() + usize::from(has_kept);
-        let mut permutations = permutations(self.options.seed, number, original.len(), count)?;
+        let mut permutations =
+            permutations(self.promise.options.seed, number, original.len(), count)?;
         let kept = match has_kept {
             true => permutations.pop().unwrap_or_default(),
             false => Vec::new(),
@@ -235,6 +247,7 @@ pub(super) fn join<C: Code, const W: usize>(
     // A stable sort: equal keys are buckets of equal rows.
     order.sort_by_key(|(key, ..)| *key);
     let mut sliced = Sliced::default();
+    let mut numbers: HashMap<&[u64], u32, FixedState> = HashMap::default();
     let mut sizes = Vec::with_capacity(order.len());
     let mut to = 0;
     for (_, start, part, bucket) in order {
@@ -244,7 +257,14 @@ pub(super) fn join<C: Code, const W: usize>(
         sliced.kept.extend(kept.iter().map(|place| to as u32 + place));
         to += from.len();
         sliced.covered.push(bucket.covered);
-        sliced.columns += u64::from(bucket.columns);
+        sliced.columns += 1 + bucket.groups.len() as u64;
+        sliced.undivided += u64::from(bucket.varying < 2);
+        let next = numbers.len() as u32;
+        let number = *numbers.entry(bucket.groups.as_slice()).or_insert(next);
+        if number == next {
+            sliced.groups.push(bucket.groups.clone());
+        }
+        sliced.groups_of.push(number);
         sizes.push(bucket.rows);
     }
     for row in parts.iter().flat_map(|part| &part.suppressed) {
@@ -259,21 +279,22 @@ pub(super) fn join<C: Code, const W: usize>(
     Ok(sliced)
 }
 
-/// Joins groups of rows with the next ones until every one is diverse enough for a bucket.
+/// Joins groups of rows with the next ones until every one is diverse enough for a bucket, of all the columns that a
+/// bucket can have or of those it has.
 pub(super) fn join_unsound<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     sizes: &[u32],
     job: &Job,
-    options: &Options,
+    promise: &Promise,
+    columns: Option<usize>,
 ) -> Result<Vec<u32>> {
-    let sensitive = job.axes.len();
-    let mut open = Open::new(options);
+    let mut open = Open::new(promise, columns);
     let mut joined: Vec<u32> = Vec::with_capacity(sizes.len());
     let mut start = 0;
     for size in sizes {
         job.cancel.check()?;
         let end = start + open.rows + *size as usize;
-        open.add(&rows[end - *size as usize..end], sensitive);
+        open.add(&rows[end - *size as usize..end]);
         if open.is_sound() {
             joined.push(open.rows as u32);
             start = end;
@@ -281,8 +302,8 @@ pub(super) fn join_unsound<C: Code, const W: usize>(
         }
     }
     while open.rows > 0 {
-        let Some(last) = joined.pop() else { return Err(options.unsatisfiable()) };
-        open.add(&rows[start - last as usize..start], sensitive);
+        let Some(last) = joined.pop() else { return Err(promise.unsatisfiable()) };
+        open.add(&rows[start - last as usize..start]);
         start -= last as usize;
         if open.is_sound() {
             joined.push(open.rows as u32);
@@ -292,44 +313,53 @@ pub(super) fn join_unsound<C: Code, const W: usize>(
     Ok(joined)
 }
 
-/// How often each sensitive value occurs in rows that are put together.
+/// What is known of rows that are put together.
 struct Open<'a> {
-    options: &'a Options<'a>,
-    counts: Vec<u32>,
-    present: Vec<u32>,
+    promise: &'a Promise<'a>,
+    /// In how many columns they must be sound, `None` for those they have.
+    columns: Option<usize>,
+    /// By sensitive value that is there, its rows.
+    counts: HashMap<u32, u32, FixedState>,
     rows: usize,
     most: u32,
+    /// The quasi-identifiers of the first row.
+    first: Vec<u32>,
+    /// The quasi-identifiers that vary.
+    varying: u64,
 }
 
 impl<'a> Open<'a> {
-    fn new(options: &'a Options<'a>) -> Self {
-        let counts = vec![0; options.sensitive.codes as usize];
-        Self { options, counts, present: Vec::new(), rows: 0, most: 0 }
+    fn new(promise: &'a Promise<'a>, columns: Option<usize>) -> Self {
+        let (counts, first) = (HashMap::default(), Vec::new());
+        Self { promise, columns, counts, rows: 0, most: 0, first, varying: 0 }
     }
 
-    fn add<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>], sensitive: usize) {
+    fn add<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) {
+        let attributes = self.promise.groups.attributes();
         for row in rows {
-            let value = row.codes[sensitive].get();
-            let count = &mut self.counts[value as usize];
+            if self.first.is_empty() {
+                self.first.extend(row.codes[..attributes].iter().map(|code| code.get()));
+            }
+            for (at, (code, first)) in row.codes.iter().zip(&self.first).enumerate() {
+                self.varying |= u64::from(code.get() != *first) << at;
+            }
+            let count = self.counts.entry(row.codes[attributes].get()).or_default();
             *count += 1;
             self.most = self.most.max(*count);
-            if *count == 1 {
-                self.present.push(value);
-            }
         }
         self.rows += rows.len();
     }
 
     fn is_sound(&self) -> bool {
-        let columns = self.options.least_columns();
-        self.present.len() >= self.options.l as usize
-            && self.options.allows(self.most as usize, self.rows, columns, 1)
+        let columns = self.columns.unwrap_or_else(|| self.promise.columns(self.varying));
+        self.counts.len() >= self.promise.options.l as usize
+            && self.promise.allows(self.most as usize, self.rows, columns)
+            && self.promise.has_nodes(self.counts.keys().copied())
     }
 
     fn clear(&mut self) {
-        for value in self.present.drain(..) {
-            self.counts[value as usize] = 0;
-        }
-        (self.rows, self.most) = (0, 0);
+        self.counts.clear();
+        self.first.clear();
+        (self.rows, self.most, self.varying) = (0, 0, 0);
     }
 }

@@ -4,25 +4,35 @@
 //! *attribute* is a quasi-identifier or the sensitive attribute, and a *column* is a group of attributes
 //! whose values stay together in a bucket.
 //!
-//! **Guarantee.** Every bucket has at least k rows, at least l different sensitive values and at least
-//! two columns. Whoever knows all quasi-identifiers of the persons in a bucket, how columns are permuted and
-//! the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l
-//! ([`Diversity::Frequency`]). As for every model that looks at sensitive values, this is about the rows
-//! of a bucket, not about why they were put together: where a near row is missing from a bucket, someone who
-//! replays the method may conclude that its value did not fit. Of any two columns no row keeps both its own parts. Quasi-identifiers
-//! outside rare values ([`Options::rare_below`]) are published as they are.
+//! **Guarantee** ([`Variant::Best`]).
+//!
+//! - Every bucket has at least k rows. Whoever knows all quasi-identifiers of its persons, how columns are permuted
+//!   and the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l. As for every
+//!   model that looks at sensitive values, this is about the rows of a bucket, not about why they were put
+//!   together: where a near row is missing from a bucket, someone who replays the method may conclude that its value did
+//!   not fit.
+//! - Where the sensitive attribute has a hierarchy, the values of a bucket are of two nodes below its top, or below the
+//!   highest node over all values of the table.
+//! - At least three groups of quasi-identifiers that vary in a bucket are permuted apart, two where only two vary, each of at
+//!   most `max_columns`. No row keeps its own values of two columns, unless others in the bucket have the same.
+//! - Where fewer than two quasi-identifiers vary there is nothing to part: such buckets are counted
+//!   ([`Sliced::undivided`]).
+//!
+//! A row is put together from several persons and can be a real one by accident. How often it is, is measured, not
+//! promised: `intact_tuples` of `privacy_report`.
+//!
+//! Quasi-identifiers outside rare values ([`Options::rare_below`]) are published as they are.
 //!
 //! Why l different values are not enough, and what is kept instead:
 //!
 //! - A value that most rows of a bucket have is named at once. So counts matter, not only
 //!   how many values there are.
-//! - A quasi-identifier in the sensitive attribute's column parts the bucket: only the rows that share
-//!   the person's value there are left. So the condition is kept in every such part of a bucket, and
-//!   a quasi-identifier that would break it leaves the column.
+//! - A quasi-identifier beside the sensitive attribute would part the bucket: only the rows that share the
+//!   person's value are left. So none that varies in the bucket stands there.
 //! - No row keeps its own value, and everyone may know it: each column in which the person is found
-//!   rules one sensitive value out. So a part of m rows in a bucket of c ≤ 4 columns has at most (m − c)/l
-//!   rows of one value, (m − 1)/l where two columns are all there is; with more columns the parts must be
-//!   larger still.
+//!   rules one sensitive value out. So n rows in c columns have at most (n − c)/l rows of one value, (n − 1)/l in two
+//!   columns, (n − 2c + 2)/l in more than five. The last is proved where it is computed (`needed_rows`); up to five columns it
+//!   is counted out in the tests, which say up to which sizes.
 //!
 //! **Steps of `asg_ls`** (association set generating, local slicing).
 //!
@@ -30,31 +40,36 @@
 //!    that at least `min_support` of the rows have. Most specific sets first: one in which the best
 //!    rule has `min_confidence` is an association, and its generalizations are not looked at. Those with
 //!    the sensitive attribute are ordered by importance: Σ weight · depth of the node / depth of the
-//!    hierarchy + confidence.
+//!    hierarchy + lift.
 //! 2. *Buckets*: for each association with the sensitive attribute, while free rows have it: a random such row
-//!    and the rows nearest to it that keep the guarantee, those that have the association too first. Then the
-//!    rows that have no association in the same way. Rows left over join the nearest bucket that stays
-//!    sound; if there is none they are suppressed.
-//! 3. *Columns* of a bucket: the association's attributes; then the other associations by how many rows
-//!    of the bucket have them, each taking its attributes that are still free if they are at least
-//!    `min_columns`; the rest is one column, or even parts if it is more than `max_columns`. A bucket
-//!    without an association has two columns, quasi-identifiers and sensitive attribute.
+//!    and the rows nearest to it that keep the guarantee, whether they have the association or not: rows that share
+//!    it share a node of the sensitive attribute. Then the same around rows that have none. Values are as rare as
+//!    the columns that a bucket is meant to have ask for; one that ends with more is filled anew. Rows left over join the
+//!    nearest bucket that stays sound; if there is none they are suppressed.
+//! 3. *Columns* of a bucket: the quasi-identifiers that vary, those together that go together in the table (mean square
+//!    contingency). As long as one group alone tells more than half of the rows apart it gives
+//!    an attribute away, where that helps. What does not vary stands beside the sensitive attribute.
 //! 4. *Rare values*: an attribute of the bucket with a value that fewer than `rare_below` of all rows have is
 //!    generalized to what covers the bucket. If then fewer than two columns have k different rows, all
 //!    of the bucket is generalized.
 //! 5. *Permutation*: the sensitive attribute's column stays, every other one is permuted by the seed.
 //!
-//! **`slicing`** (the baseline) has one set of columns for the whole table, found by correlation (mean
-//! square contingency, k-medoids), and buckets by Mondrian. Steps 4 and 5 and the guarantee are the same.
+//! **`slicing`** (the baseline) has one set of groups for the whole table and buckets by Mondrian. A bucket in which fewer
+//! than three of the groups vary parts one of them; groups are not balanced. Steps 4 and 5 and the guarantee are the same.
 //!
 //! **Cost.** Associations are counted by bitmaps ([`crate::association`]). Nearest rows are looked for
 //! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
 //!
-//! **Departures.** The paper keeps l different values only, and in its own example a value is named with
-//! a chance of 1/2 where l is 3; [`Diversity::Distinct`] does what it says. Nodes at the top of a hierarchy
-//! are in no association, they hold for every row. Rows that have the association are taken before nearer
-//! ones that do not. Columns are joined where a bucket is too small for as many. `slicing` cuts a
-//! quasi-identifier off the sensitive attribute's column in the buckets where it would break the guarantee.
+//! **The paper's version** ([`Variant::Paper`]) keeps l different values only, and in its own example a value is named with
+//! a chance of 1/2 where l is 3. Columns are the association's attributes; then the other associations by how many rows
+//! of the bucket have them, each taking its attributes that are still free if they are at least `min_columns`; the rest is one
+//! column, or even parts if it is more than `max_columns`. A bucket without an association has two columns, and so
+//! publishes everybody's quasi-identifiers. Every bucket in which fewer than two columns have k different rows is
+//! generalized as a whole (line 22). `slicing` finds its columns by k-medoids, of at most `max_columns`.
+//!
+//! **Departures** of both: nodes at the top of a hierarchy are in no association, they hold for every row. Columns are joined
+//! where a bucket is too small for as many. A quasi-identifier beside the sensitive attribute leaves its column in the
+//! buckets where rows that share its value have fewer than l sensitive values.
 //!
 //! **Source.** Wang, Yu and Zhang, "Anonymous algorithm based on local partition", Application
 //! Research of Computers, 2018 (paper P3); Li, Li, Zhang and Molloy, "Slicing: a new approach for privacy
@@ -66,37 +81,31 @@ mod columns;
 mod correlation;
 mod distance;
 mod finish;
+mod groups;
 mod permutation;
+mod promise;
 mod vertices;
 
 use rayon::prelude::*;
 
 use self::buckets::Block;
 use self::check::is_diverse;
-use self::columns::Chooser;
-use self::correlation::global_columns;
+use self::columns::{Chooser, Columns};
+use self::correlation::{correlations, global_columns};
 use self::distance::Distance;
 use self::finish::{Bucket, Finisher};
+use self::groups::Groups;
+use self::promise::{Promise, needed_rows};
 use self::vertices::{Associations, associations};
 use super::Job;
 use super::blocks::{cut as cut_into_blocks, slices as slices_of};
 use super::partition::{Cut, Split, partition_rows};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
+use crate::method::Variant;
 use crate::model::{
     Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
 };
-
-/// What l means.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
-pub enum Diversity {
-    /// A sensitive value is named with a chance of at most 1/l.
-    #[default]
-    Frequency,
-    /// A bucket has at least l different values, however often each of them occurs.
-    Distinct,
-}
 
 /// What a slicing is told beside its job.
 #[derive(Debug, Clone, Copy)]
@@ -107,8 +116,12 @@ pub struct Options<'a> {
     pub positions: &'a [Option<Vec<f64>>],
     /// How diverse the sensitive values are.
     pub l: u32,
-    /// What l means.
-    pub diversity: Diversity,
+    /// Whose version it is.
+    pub variant: Variant,
+    /// The most attributes of a column, and of an association.
+    pub max_columns: usize,
+    /// Whether the sensitive values of a bucket must be of two nodes below the top of their hierarchy.
+    pub nodes: bool,
     /// Values that fewer than this share of the rows have are generalized.
     pub rare_below: f64,
     /// Whether kept attributes are published, in a column of their own.
@@ -124,8 +137,6 @@ pub struct AsgOptions<'a> {
     pub min_support: f64,
     /// The share of the rows with all nodes but one that have the last one too.
     pub min_confidence: f64,
-    /// The most attributes of an association and of a column.
-    pub max_columns: usize,
     /// The fewest attributes of a column that an association makes.
     pub min_columns: usize,
     /// How much each quasi-identifier, and behind them the sensitive attribute, counts; empty for all alike.
@@ -152,8 +163,15 @@ pub struct Sliced {
     pub covered: Vec<u64>,
     /// By position, that of the row of the bucket whose kept attributes are published; empty if none are.
     pub kept: Vec<u32>,
+    /// By bucket, a number into `groups`.
+    pub groups_of: Vec<u32>,
+    /// Columns of buckets beside the sensitive attribute's, whose quasi-identifiers are those in none of them; a
+    /// bit for each.
+    pub groups: Vec<Vec<u64>>,
     /// Columns of all buckets together.
     pub columns: u64,
+    /// Buckets in which fewer than two quasi-identifiers vary: there is nothing to part in them.
+    pub undivided: u64,
     /// Associations with the sensitive attribute, and without it.
     pub associations: (usize, usize),
     /// Sets of nodes that were not looked at because the work would have been too much.
@@ -183,66 +201,15 @@ pub fn slicing(
     with_rows!(rows, rows => slicing_rows(rows, job, options, columns))
 }
 
+/// The fewest groups of so many quasi-identifiers, each of at most `most`.
+pub fn least_groups(attributes: usize, most: usize) -> usize {
+    attributes.div_ceil(most.max(1)).max(attributes.min(promise::LEAST_GROUPS))
+}
+
 /// Bytes that a slicing takes for each row beside the codes, roughly: a second table of rows, bitmaps of
 /// the nodes, the columns of a block and the places of the kept attributes.
 pub fn row_bytes(attributes: usize) -> usize {
     8 * attributes + 16
-}
-
-impl Options<'_> {
-    /// The fewest rows of a bucket.
-    fn least_rows(&self, k: u32) -> usize {
-        let diverse = match self.diversity {
-            Diversity::Frequency => needed_rows(self.l as usize, self.least_columns(), 1),
-            // As many as it has columns, so that none keeps its own parts of two of them.
-            Diversity::Distinct => (self.l as usize).max(self.least_columns()),
-        };
-        diverse.max(k as usize)
-    }
-
-    /// The whole table does not keep what is asked.
-    fn unsatisfiable(&self) -> Error {
-        let l = self.l;
-        let requirement = match self.diversity {
-            Diversity::Frequency => format!(
-                "l = {l}, a chance of at most 1/{l} to name a value (diversity => 'distinct' asks for \
-                 different values only)"
-            ),
-            Diversity::Distinct => format!("l = {l} different values"),
-        };
-        Error::Unsatisfiable { requirement }
-    }
-
-    /// The fewest columns of a bucket.
-    fn least_columns(&self) -> usize {
-        2 + usize::from(self.has_kept)
-    }
-
-    /// Whether one of so many parts of a bucket of so many columns may have so many rows of one value.
-    fn allows(&self, most: usize, rows: usize, columns: usize, parts: usize) -> bool {
-        match self.diversity {
-            Diversity::Frequency => needed_rows(self.l as usize * most, columns, parts) <= rows,
-            Diversity::Distinct => true,
-        }
-    }
-
-    /// The most rows of one value that so many rows may have, in the fewest columns.
-    fn cap(&self, rows: usize) -> usize {
-        (rows + 1 - needed_rows(1, self.least_columns(), 1)) / self.l as usize
-    }
-}
-
-/// The fewest rows in which `weight`, l times the rows of one value, keeps the chance of 1/l.
-///
-/// Each column beside the sensitive attribute's rules one row out. The others are then equally likely where
-/// nothing else parts them, in a bucket of two columns. Otherwise they are not quite: one row more makes up for it
-/// in buckets of up to four columns (counted out in the tests), and twice the rows in larger ones.
-fn needed_rows(weight: usize, columns: usize, parts: usize) -> usize {
-    match columns {
-        2 if parts == 1 => weight + 1,
-        ..=4 => weight + columns,
-        _ => 2 * weight + columns - 1,
-    }
 }
 
 fn asg_ls_rows<C: Code, const W: usize>(
@@ -251,27 +218,33 @@ fn asg_ls_rows<C: Code, const W: usize>(
     options: &Options,
     asg: &AsgOptions,
 ) -> Result<Sliced> {
-    check_possible(rows, job, options)?;
-    let left = without_surplus(rows, job, options);
+    let groups = Groups::new(near(rows, job)?, options.max_columns);
+    let promise = Promise::new(rows, job.requirement.k, options, &groups);
+    check_possible(rows, job, &promise)?;
+    let left = without_surplus(rows, job, &promise);
     let (rows, surplus) = rows.split_at_mut(left);
-    check_possible(rows, job, options)?;
+    // Too few are left because of their values, however many there were.
+    check_possible(rows, job, &promise).map_err(|_| promise.unsatisfiable())?;
     let Associations { with_sensitive, others, items, cut } =
         associations(rows, job, options, asg)?;
-    let blocks = blocks(rows, job, options, asg.block_rows)?;
+    let blocks = blocks(rows, job, &promise, asg.block_rows)?;
     let distance = Distance::new(job.axes, options.positions);
-    let chooser = Chooser { items: &items, others: &others, asg, attributes: job.axes.len() };
-    let finisher = Finisher::new(rows, job, options);
+    let (attributes, max_columns) = (job.axes.len(), options.max_columns);
+    let chooser = Chooser { items: &items, others: &others, asg, max_columns, attributes };
+    let finisher = Finisher::new(rows, job, &promise);
+    let columns = |rows: &[Row<C, W>], bucket: &Bucket| match bucket.vertex {
+        _ if !promise.is_paper() => Columns::grouped(rows, &groups),
+        Some(vertex) => {
+            let harmless = |attributes| finisher.harmless(rows, attributes);
+            finisher.sound(rows, chooser.columns(rows, &with_sensitive[vertex].set, harmless))
+        }
+        None => finisher.sound(rows, Columns::apart(attributes)),
+    };
     let work = |(block, rows): (usize, &mut [Row<C, W>])| {
         rows.sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
-        let block = Block::new(rows, job, options, &distance, block as u64);
+        let block = Block::new(rows, job, &promise, &distance, block as u64);
         let (buckets, left_over) = block.run(&with_sensitive, &items)?;
-        finisher.finish(rows, buckets, left_over, &|rows, bucket: &Bucket| match bucket.vertex {
-            Some(vertex) => {
-                let harmless = |attributes| finisher.harmless(rows, attributes);
-                chooser.columns(rows, &with_sensitive[vertex].set, harmless)
-            }
-            None => columns::Columns::apart(job.axes.len()),
-        })
+        finisher.finish(rows, buckets, left_over, &columns)
     };
     let parts: Vec<Result<finish::Part<C, W>>> =
         slices_of(rows, &blocks).into_par_iter().enumerate().map(work).collect();
@@ -288,17 +261,35 @@ fn slicing_rows<C: Code, const W: usize>(
     options: &Options,
     columns: Option<usize>,
 ) -> Result<Sliced> {
-    check_possible(rows, job, options)?;
-    if !is_diverse(rows, job.axes.len(), 0, options, options.least_columns()) {
-        return Err(options.unsatisfiable());
+    let paper = options.variant == Variant::Paper;
+    let groups = match paper {
+        true => Groups::new(near(rows, job)?, options.max_columns),
+        // The sensitive attribute stands apart from all of them.
+        false => Groups::fixed(
+            near(rows, job)?,
+            options.max_columns,
+            columns.map(|all| all.saturating_sub(1)),
+        ),
+    };
+    let promise = Promise::new(rows, job.requirement.k, options, &groups);
+    check_possible(rows, job, &promise)?;
+    if !is_diverse(rows, &promise, 0, promise.most_columns()) {
+        return Err(promise.unsatisfiable());
     }
-    let columns = global_columns(rows, job, options, columns)?;
-    let least = options.least_rows(job.requirement.k);
-    let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
-    let cut = Job { requirement: &requirement, ..*job };
-    let sizes = partition_rows(rows, &cut, Cut::Relaxed, Split::Widest)?;
-    let sizes = finish::join_unsound(rows, &sizes, job, options)?;
-    let finisher = Finisher::new(rows, job, options);
+    let of_paper = match paper {
+        true => {
+            let axes: Vec<&Axis> = job.axes.iter().chain([options.sensitive]).collect();
+            let near = correlations(rows, job, &axes)?;
+            Some(global_columns(&near, columns, options.max_columns))
+        }
+        false => None,
+    };
+    let sizes = mondrian(rows, job, &promise)?;
+    let finisher = Finisher::new(rows, job, &promise);
+    let columns = |rows: &[Row<C, W>], _: &Bucket| match &of_paper {
+        Some(columns) => finisher.sound(rows, columns.clone()),
+        None => Columns::grouped(rows, &groups),
+    };
     // Buckets by the thousand, so that threads have enough to do with each piece.
     let pieces: Vec<&[u32]> = sizes.chunks(1_024).collect();
     let rows_of = |piece: &&[u32]| piece.iter().sum::<u32>();
@@ -313,11 +304,58 @@ fn slicing_rows<C: Code, const W: usize>(
             buckets.push(Bucket { rows: (start..start + size).collect(), vertex: None, number });
             start += size;
         }
-        finisher.finish(rows, buckets, Vec::new(), &|_, _| columns.clone())
+        finisher.finish(rows, buckets, Vec::new(), &columns)
     };
     let parts: Vec<Result<finish::Part<C, W>>> =
         slices_of(rows, &piece_sizes).into_par_iter().enumerate().map(work).collect();
     finish::join(rows, parts)
+}
+
+/// Cuts the rows into buckets and returns their sizes.
+///
+/// First such that values are rare enough for buckets of the least size, then what that leaves large such that
+/// they are as rare as l alone asks for. What is not sound goes with the next one.
+fn mondrian<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    job: &Job,
+    promise: &Promise,
+) -> Result<Vec<u32>> {
+    let columns = promise.meant_columns();
+    let least = promise.least_rows(columns);
+    let cut = |rows: &mut [Row<C, W>], models: Vec<Model>| {
+        let requirement = Requirement { k: least as u32, models };
+        let job = Job { requirement: &requirement, ..*job };
+        partition_rows(rows, &job, Cut::Relaxed, Split::Widest)
+    };
+    if promise.is_paper() {
+        let sizes = cut(rows, job.requirement.models.clone())?;
+        return finish::join_unsound(rows, &sizes, job, promise, None);
+    }
+    let rare = promise.cap(2 * least, columns) as f64 / (2 * least) as f64;
+    let most = counts(rows, job.axes.len(), promise.options.sensitive.codes).into_iter().max();
+    let sizes = match f64::from(most.unwrap_or(0)) <= rare * rows.len() as f64 {
+        true => cut(rows, vec![Model::Share { column: 0, alpha: rare }])?,
+        false => vec![rows.len() as u32],
+    };
+    let mut smaller = Vec::with_capacity(sizes.len());
+    for (rows, size) in slices_of(rows, &sizes).into_iter().zip(&sizes) {
+        if *size as usize <= 4 * least {
+            smaller.push(*size);
+            continue;
+        }
+        let sizes = cut(rows, job.requirement.models.clone())?;
+        match finish::join_unsound(rows, &sizes, job, promise, None) {
+            Ok(sizes) => smaller.extend(sizes),
+            Err(Error::Unsatisfiable { .. }) => smaller.push(*size),
+            Err(error) => return Err(error),
+        }
+    }
+    finish::join_unsound(rows, &smaller, job, promise, None)
+}
+
+/// How much any two quasi-identifiers go together.
+fn near<C: Code, const W: usize>(rows: &[Row<C, W>], job: &Job) -> Result<Vec<Vec<f64>>> {
+    correlations(rows, job, &job.axes.iter().collect::<Vec<&Axis>>())
 }
 
 /// Cuts the rows into blocks and returns their sizes.
@@ -328,17 +366,18 @@ fn slicing_rows<C: Code, const W: usize>(
 fn blocks<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
-    options: &Options,
+    promise: &Promise,
     block_rows: usize,
 ) -> Result<Vec<u32>> {
+    let (options, columns) = (promise.options, promise.most_columns());
     let mut blocks = vec![rows.len() as u32];
     let shares = (1..=MOST_DOUBLINGS).map(|doublings| {
-        let bucket = options.least_rows(job.requirement.k) << doublings;
-        Some(options.cap(bucket) as f64 / bucket as f64)
+        let bucket = promise.least_rows(columns) << doublings;
+        Some(promise.cap(bucket, columns) as f64 / bucket as f64)
     });
-    let shares: Vec<Option<f64>> = match options.diversity {
-        Diversity::Frequency => shares.chain([None]).collect(),
-        Diversity::Distinct => vec![None],
+    let shares: Vec<Option<f64>> = match options.variant {
+        Variant::Best => shares.chain([None]).collect(),
+        Variant::Paper => vec![None],
     };
     for share in shares {
         let models = match share {
@@ -361,7 +400,7 @@ fn blocks<C: Code, const W: usize>(
         blocks = smaller;
     }
     // A block in which no bucket is sound goes with the next one.
-    finish::join_unsound(rows, &blocks, job, options)
+    finish::join_unsound(rows, &blocks, job, promise, Some(columns))
 }
 
 /// How many times buckets may double before no more is asked of a block than of the table.
@@ -377,18 +416,19 @@ fn counts<C: Code, const W: usize>(rows: &[Row<C, W>], attribute: usize, codes: 
 fn check_possible<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     job: &Job,
-    options: &Options,
+    promise: &Promise,
 ) -> Result<()> {
-    let least = options.least_rows(job.requirement.k);
+    let options = promise.options;
+    let least = promise.least_rows(promise.most_columns());
     if rows.len() < job.requirement.k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k: job.requirement.k });
     }
     let counts = counts(rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
     // With l values that are all as frequent as they may be there is no row to spare.
-    let wanted = options.l as usize + usize::from(options.diversity == Diversity::Frequency);
+    let wanted = options.l as usize + usize::from(options.variant == Variant::Best);
     if rows.len() < least || different < wanted {
-        return Err(options.unsatisfiable());
+        return Err(promise.unsatisfiable());
     }
     Ok(())
 }
@@ -398,26 +438,27 @@ fn check_possible<C: Code, const W: usize>(
 fn without_surplus<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
-    options: &Options,
+    promise: &Promise,
 ) -> usize {
+    let options = promise.options;
     let sensitive = job.axes.len();
     let mut counts = counts(rows, sensitive, options.sensitive.codes);
     let mut left = rows.len();
-    if options.diversity == Diversity::Distinct {
+    if options.variant == Variant::Paper {
         return left;
     }
     let mut surplus = vec![0u32; counts.len()];
-    let (l, columns) = (options.l as usize, options.least_columns());
+    let (l, columns) = (options.l as usize, promise.most_columns());
     loop {
         let most = counts.iter().enumerate().max_by_key(|(_, count)| **count);
         let Some((value, most)) = most.map(|(value, most)| (value, *most as usize)) else { break };
-        if left == 0 || options.allows(most, left, columns, 1) {
+        if left == 0 || promise.allows(most, left, columns) {
             break;
         }
         // As many as are too many, but not so many that another value becomes the most frequent one.
         let others = counts.iter().enumerate().filter(|(other, _)| *other != value);
         let next = others.map(|(_, count)| *count as usize).max().unwrap_or(0);
-        let excess = (needed_rows(l * most, columns, 1) - left).div_ceil(l.max(2) - 1);
+        let excess = (needed_rows(l * most, columns) - left).div_ceil(l.max(2) - 1);
         let gone = excess.min(most - next + 1).min(most).max(1);
         counts[value] -= gone as u32;
         surplus[value] += gone as u32;

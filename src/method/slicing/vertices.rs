@@ -3,7 +3,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
-use super::{AsgOptions, Options};
+use super::{AsgOptions, Options, Variant};
 use crate::association::{Frequent, ItemSet, Items, Limits, MAX_SET};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape};
@@ -75,10 +75,11 @@ pub(super) fn associations<C: Code, const W: usize>(
             item.parent = parent.map(|parent| (first_item + parent) as u16);
         }
     }
-    let limits = Limits { support, items: asg.max_columns.min(MAX_SET), work: asg.work };
+    let limits = Limits { support, items: options.max_columns.min(MAX_SET), work: asg.work };
     let frequent = Frequent::find(&bits, limits, job.cancel)?;
     found.cut += frequent.cut;
-    found.record(&frequent, asg, job.axes.len());
+    let is_paper = options.variant == Variant::Paper;
+    found.record(&frequent, asg, (job.axes.len(), rows.len()), is_paper);
     Ok(found)
 }
 
@@ -125,7 +126,13 @@ fn frequent_nodes<C: Code, const W: usize>(
 
 impl Associations {
     /// Records the most specific sets in which a rule holds, set by set of attributes.
-    fn record(&mut self, frequent: &Frequent, asg: &AsgOptions, sensitive: usize) {
+    fn record(
+        &mut self,
+        frequent: &Frequent,
+        asg: &AsgOptions,
+        (sensitive, rows): (usize, usize),
+        is_paper: bool,
+    ) {
         let node = |item: u16| &self.items[item as usize];
         let height = |set: &ItemSet| set.items().iter().map(|item| node(*item).level).sum::<u32>();
         let mut vertices: Vec<(u32, ItemSet)> = (frequent.supports.keys())
@@ -152,7 +159,9 @@ impl Associations {
                 let node = node(*item);
                 weight(node.attribute) * node.depth
             });
-            let vertex = Vertex { set, importance: depths.sum::<f64>() + confidence };
+            // A node that nearly all rows have makes a rule of high confidence with anything, but of no lift.
+            let strength = if is_paper { confidence } else { frequent.lift(&set, rows) };
+            let vertex = Vertex { set, importance: depths.sum::<f64>() + strength };
             match set.items().iter().any(|item| node(*item).attribute == sensitive) {
                 true => with_sensitive.push(vertex),
                 false => others.push(vertex),

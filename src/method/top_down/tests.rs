@@ -20,8 +20,7 @@ fn run<const D: usize>(
     sensitive: &[SensitiveColumn],
 ) -> Result<(Vec<Vec<u32>>, f64)> {
     let values = sensitive.iter().flat_map(|column| &column.codes);
-    let keys =
-        RowKeys { sensitive: values.map(|c| u64::from(*c)).collect(), kept: Vec::new().into() };
+    let keys = RowKeys { ties: values.map(|c| u64::from(*c)).collect(), kept: Vec::new().into() };
     let cancel = Cancel::default();
     let job = Job { axes, requirement, sensitive, keys: &keys, cancel: &cancel };
     let mut rows = RowTable::from_codes(codes).ok_or_else(|| Error::bug("too wide"))?;

@@ -19,7 +19,8 @@ use crate::columnar::{
     CellPlan, Kind, Layout, LeafCounts, ModelledCounts, ModelledValues, Survey, TableHeader,
     by_partition, pages_to_batch,
 };
-use crate::engine::exec::requirement::Asked;
+use crate::engine::exec::form::unit_models;
+use crate::engine::exec::requirement::{Asked, check_persons};
 use crate::engine::execution_error;
 use crate::engine::spec::Spec;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
@@ -39,10 +40,10 @@ pub(super) fn run(
             let Notes { pages, memory: _held } = notes;
             let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
                 .map_err(execution_error)?;
-            let units = usize::from(spec.privacy_unit.is_some());
-            let sizes = (2 * survey.tree.leaves() as usize, layout.modelled.len() - units);
+            let sizes = (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
             let counts =
                 LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
+            check_persons(&spec, counts.nobody)?;
             let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
             let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;
             let pages = plan.to_pages().and_then(|pages| pages_to_batch(&pages));
@@ -51,6 +52,12 @@ pub(super) fn run(
         .await
     };
     Ok(as_stream(schema, stream::once(batches)))
+}
+
+/// Columns whose values are counted: all that models look at, the privacy unit if the rows of persons matter.
+pub(super) fn counted_columns(spec: &Spec, layout: &Layout) -> usize {
+    let uncounted = spec.privacy_unit.is_some() && spec.unit_share.is_none();
+    layout.modelled.len() - usize::from(uncounted)
 }
 
 /// Decides which leaves can be a cell.
@@ -88,9 +95,14 @@ impl<'a> Stands<'a> {
             self.counts.modelled.iter().map(|of| Some(of.population().into())).collect();
         let levels = self.survey.levels.as_ref();
         let asked = Asked { spec: self.spec, levels, populations: &populations };
+        let units = usize::from(self.spec.unit_share.is_some());
+        let sensitive = self.counts.modelled.len() - units;
         let values: Vec<&ModelledValues> =
-            self.counts.modelled.iter().map(|of| &of.values).collect();
-        let requirement = asked.of_values(&values)?;
+            self.counts.modelled[..sensitive].iter().map(|of| &of.values).collect();
+        let mut requirement = asked.of_values(&values)?;
+        if units == 1 {
+            requirement.models.extend(unit_models(self.spec, sensitive));
+        }
         let global = GlobalShares::new(&requirement, &self.columns);
         let mut tally = Tally::new(&requirement, &self.columns, &global);
         let k = u64::from(self.spec.k);
@@ -156,7 +168,10 @@ fn plan(
         let population = spec.models.t.map(|_| TableHeader::population(of));
         population.transpose().map_err(execution_error)
     };
-    let populations = counts.modelled.iter().map(population).collect::<Result<Vec<_>>>()?;
+    // Nothing is compared with the persons of the whole table.
+    let sensitive = counts.modelled.len() - usize::from(spec.unit_share.is_some());
+    let populations = counts.modelled[..sensitive].iter().map(population);
+    let populations = populations.collect::<Result<Vec<_>>>()?;
     let header = TableHeader {
         values: survey.values,
         populations,

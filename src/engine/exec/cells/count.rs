@@ -14,6 +14,7 @@ use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_b
 use crate::engine::execution_error;
 use crate::engine::method::Method;
 use crate::method::cells::CutTree;
+use crate::model::Purpose;
 
 /// What is known of the table when its rows are counted.
 #[derive(Debug)]
@@ -37,8 +38,10 @@ pub(super) fn run(
         let failed = execution_error;
         let leaves = survey.tree.leaves();
         let persons = exec.spec.privacy_unit.is_some().then_some(exec.spec.k as usize);
-        let mut counter = LeafCounter::new(&layout, 2 * leaves as usize, persons, exec.spec.seed)
-            .map_err(failed)?;
+        let counted = (super::arrange::counted_columns(&exec.spec, &layout), persons);
+        let seed = exec.spec.secret.seed(Purpose::CellPersons);
+        let mut counter =
+            LeafCounter::new(&layout, 2 * leaves as usize, counted, seed).map_err(failed)?;
         let mut codes = GlobalCodes::new(&layout, &survey.values).map_err(failed)?;
         // Rows that the method leaves out count for the table and not for a class.
         let drops_incomplete = exec.spec.method == Method::KMember;

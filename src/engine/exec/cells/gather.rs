@@ -15,7 +15,7 @@ use futures::{StreamExt, stream};
 use super::summary::Summary;
 use super::{CellExec, CellStep, as_stream};
 use crate::engine::exec::form::check_suppressed_rows;
-use crate::engine::exec::metrics::share;
+use crate::engine::exec::metrics::{UNIT_SHARE, share};
 
 /// Where reading has come to.
 struct Gathering {
@@ -142,6 +142,9 @@ impl Gathering {
         gauge("classes", all.classes);
         gauge("largest_class", all.largest_class);
         share(set, "loss").set(all.lost / all.rows.max(1) as f64);
+        if self.exec.spec.privacy_unit.is_some() {
+            share(set, UNIT_SHARE).set(all.unit_share);
+        }
         Ok(())
     }
 }

@@ -164,6 +164,17 @@ impl CellExec {
         super::metrics::share_of(&self.metrics, "loss")
     }
 
+    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// before it ran, without a privacy unit, and for all steps but the last.
+    pub fn unit_share(&self) -> Option<f64> {
+        match self.step {
+            CellStep::Gather { .. } => {
+                super::metrics::share_of(&self.metrics, super::metrics::UNIT_SHARE)
+            }
+            _ => None,
+        }
+    }
+
     /// Quasi-identifiers that may be cut.
     fn sampled(&self) -> usize {
         self.spec.quasi_identifiers.len()

@@ -31,7 +31,7 @@ use crate::engine::exec::pipeline::{
     self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
 };
 use crate::engine::execution_error;
-use crate::model::{Cancel, Seed};
+use crate::model::{Cancel, Purpose, Seed};
 
 pub(super) fn run(
     exec: CellExec,
@@ -40,7 +40,7 @@ pub(super) fn run(
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
     let (release, form) = prepare(&exec, Arc::clone(&context))?;
-    let names = ClassNames::new(exec.spec.seed);
+    let names = ClassNames(exec.spec.secret.seed(Purpose::CellClasses));
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let out = Arc::clone(&schema);
     let batches = async move {
@@ -129,7 +129,7 @@ struct CellRows {
 
 impl CellRows {
     fn new(release: &Release) -> Result<Self> {
-        let reader = Reader::new(&release.layout, release.spec.seed).map_err(execution_error)?;
+        let reader = Reader::new(&release.layout, release.spec.secret).map_err(execution_error)?;
         Ok(Self { reader, intake: release.intake(1)?, rows: 0 })
     }
 }
@@ -288,6 +288,7 @@ impl Cells {
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
                 lost: release.metrics.loss.get() * rows as f64,
+                unit_share: release.metrics.unit_share(),
             })?;
             verified.cells.push((number, formed));
         }
@@ -316,7 +317,7 @@ fn known(
 ) -> Result<Reader> {
     let modelled = populations.into_iter().map(|of| of.map(|(values, _)| values));
     let known: Vec<Option<ArrayRef>> = values.into_iter().map(Some).chain(modelled).collect();
-    Reader::of_values(&release.layout, release.spec.seed, &known).map_err(execution_error)
+    Reader::of_values(&release.layout, release.spec.secret, &known).map_err(execution_error)
 }
 
 fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {
@@ -375,10 +376,6 @@ fn in_table(
 struct ClassNames(Seed);
 
 impl ClassNames {
-    fn new(seed: Seed) -> Self {
-        Self(seed.for_purpose(["the order of classes over cells"].into_iter()))
-    }
-
     /// A class is counted within its cell, which has fewer than 2³² of them.
     fn of(&self, cell: u32, class: u64) -> u64 {
         let (mut left, mut right) = (cell, class as u32);
@@ -401,7 +398,7 @@ mod tests {
     #[test]
     fn classes_have_different_names_in_an_order_of_the_seed() {
         let names = |seed: &str| {
-            let names = ClassNames::new(Seed::from_bytes(seed.as_bytes()));
+            let names = ClassNames(Seed::from_bytes(seed.as_bytes()));
             let of_cell = |cell| (0..1000).map(move |class| names.of(cell, class));
             (0..4).flat_map(of_cell).collect::<Vec<u64>>()
         };

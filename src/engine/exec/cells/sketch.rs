@@ -11,6 +11,7 @@ use futures::stream;
 use super::{CellColumns, CellExec, as_stream, next_batch};
 use crate::columnar::{Sketcher, mark, pages_to_batch};
 use crate::engine::execution_error;
+use crate::model::Purpose;
 
 pub(super) fn run(
     exec: CellExec,
@@ -23,8 +24,8 @@ pub(super) fn run(
     let mut input = exec.children[0].execute(partition, Arc::clone(&context))?;
     let batches = async move {
         let memory = MemoryConsumer::new("AnonymizeExec[sketch]").register(context.memory_pool());
-        let mut sketcher =
-            Sketcher::new(&layout, exec.sampled(), exec.spec.seed).map_err(execution_error)?;
+        let seed = exec.spec.secret.seed(Purpose::CellSample);
+        let mut sketcher = Sketcher::new(&layout, exec.sampled(), seed).map_err(execution_error)?;
         while let Some(batch) = next_batch(&mut input).await? {
             sketcher.push(&batch).map_err(execution_error)?;
             memory.try_resize(sketcher.memory())?;

@@ -17,6 +17,8 @@ pub(super) struct Summary {
     pub(super) largest_class: u64,
     /// Loss of all rows together.
     pub(super) lost: f64,
+    /// The largest share of a class that one person holds.
+    pub(super) unit_share: f64,
 }
 
 impl Summary {
@@ -31,6 +33,7 @@ impl Summary {
             self.classes,
             self.largest_class,
             self.lost.to_bits(),
+            self.unit_share.to_bits(),
         ];
         numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
     }
@@ -49,6 +52,7 @@ impl Summary {
                 classes,
                 largest_class,
                 lost,
+                unit_share,
             ],
             true,
         ) = (&numbers[..], rest.is_empty())
@@ -65,6 +69,7 @@ impl Summary {
             classes: *classes,
             largest_class: *largest_class,
             lost: f64::from_bits(*lost),
+            unit_share: f64::from_bits(*unit_share),
         })
     }
 
@@ -84,6 +89,7 @@ impl Summary {
         self.classes += other.classes;
         self.largest_class = self.largest_class.max(other.largest_class);
         self.lost += other.lost;
+        self.unit_share = self.unit_share.max(other.unit_share);
         Ok(())
     }
 
@@ -117,6 +123,7 @@ mod tests {
             classes: 2,
             largest_class: rows,
             lost: 0.5,
+            unit_share: 0.25 * cells as f64,
         }
     }
 
@@ -130,6 +137,7 @@ mod tests {
         all.add(&summary(3, 1))?;
         assert!(all.check_complete().is_ok());
         assert_eq!((all.largest_class, all.suppressed, all.lost), (7, 2, 1.0));
+        assert_eq!(all.unit_share, 0.5);
         Ok(())
     }
 

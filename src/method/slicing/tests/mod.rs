@@ -8,7 +8,10 @@ use super::*;
 use crate::hierarchy::{LabelTable, Levels, Tree, intervals};
 use crate::model::{Cancel, RowKeys, SensitiveColumn};
 
+mod chance;
+
 const ATTRIBUTES: usize = 5;
+const MAX_COLUMNS: usize = 3;
 
 /// Quasi-identifiers: numbers with intervals, two trees, a line and a set; the sensitive one is a tree.
 fn axes() -> (Vec<Axis>, Axis) {
@@ -56,6 +59,9 @@ struct Release {
     /// The published rows of every bucket.
     buckets: Vec<Vec<PublishedRow>>,
     covered: Vec<u64>,
+    /// By bucket, the groups of quasi-identifiers that were permuted.
+    groups: Vec<Vec<u64>>,
+    undivided: u64,
     suppressed: usize,
 }
 
@@ -63,7 +69,7 @@ struct Release {
 struct Asked {
     k: u32,
     l: u32,
-    diversity: Diversity,
+    variant: Variant,
     has_kept: bool,
     rare_below: f64,
     is_asg: bool,
@@ -81,14 +87,14 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         cardinality: 6,
         ordered: false,
     };
-    let model = match asked.diversity {
-        Diversity::Frequency => Model::Share { column: 0, alpha: 1.0 / f64::from(asked.l) },
-        Diversity::Distinct => Model::Distinct { column: 0, at_least: asked.l, unit: false },
+    let model = match asked.variant {
+        Variant::Best => Model::Share { column: 0, alpha: 1.0 / f64::from(asked.l) },
+        Variant::Paper => Model::Distinct { column: 0, at_least: asked.l, unit: false },
     };
     let requirement = Requirement { k: asked.k, models: vec![model] };
     // Rows that differ in nothing else are told apart by what they keep.
     let keys = RowKeys {
-        sensitive: column.codes.iter().map(|code| u64::from(*code) * 31).collect(),
+        ties: column.codes.iter().map(|code| u64::from(*code) * 31).collect(),
         kept: order.iter().map(|at| *at as u64).collect(),
     };
     let job = Job {
@@ -103,7 +109,9 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         sensitive: &sensitive,
         positions: &[],
         l: asked.l,
-        diversity: asked.diversity,
+        variant: asked.variant,
+        max_columns: MAX_COLUMNS,
+        nodes: true,
         rare_below: asked.rare_below,
         has_kept: asked.has_kept,
         seed: &seed,
@@ -111,7 +119,6 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
     let asg = AsgOptions {
         min_support: 0.1,
         min_confidence: 0.7,
-        max_columns: 3,
         min_columns: 2,
         weights: &[],
         block_rows: asked.block_rows,
@@ -133,6 +140,8 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         original: table.to_vec(),
         buckets: sliced.buckets.ranges().map(|range| range.map(at).collect()).collect(),
         covered: sliced.covered,
+        groups: sliced.groups_of.iter().map(|at| sliced.groups[*at as usize].clone()).collect(),
+        undivided: sliced.undivided,
         suppressed: sliced.suppressed,
     })
 }
@@ -144,6 +153,16 @@ impl Release {
     }
 
     fn check(&self, asked: Asked) {
+        let few = |number: &usize| {
+            let persons = self.persons(*number);
+            let varies = |at: usize| {
+                self.covered[*number] >> at & 1 == 0
+                    && persons.iter().any(|person| person[at] != persons[0][at])
+            };
+            (0..ATTRIBUTES).filter(|at| varies(*at)).count() < 2
+        };
+        let undivided = (0..self.buckets.len()).filter(few).count();
+        assert_eq!(undivided as u64, self.undivided);
         let mut seen = vec![false; self.original.len()];
         for (number, bucket) in self.buckets.iter().enumerate() {
             let persons = self.persons(number);
@@ -162,8 +181,10 @@ impl Release {
             let most = values.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
             values.dedup();
             assert!(values.len() >= asked.l as usize);
-            if asked.diversity == Diversity::Frequency {
+            if asked.variant == Variant::Best {
                 assert!(asked.l as usize * most < bucket.len());
+                assert!(values[0] < 3 && values[values.len() - 1] >= 3, "values of one node");
+                self.check_groups(number, asked, most);
             }
             for (codes, id, kept) in bucket {
                 assert!(!std::mem::replace(&mut seen[*id as usize], true), "a row twice");
@@ -173,6 +194,37 @@ impl Release {
             }
         }
         assert_eq!(seen.iter().filter(|seen| !**seen).count(), self.suppressed);
+    }
+
+    /// In our version enough groups of quasi-identifiers that vary are apart, and no row shows two parts of one person
+    /// unless others of the bucket have one of them too.
+    fn check_groups(&self, number: usize, asked: Asked, most: usize) {
+        let (persons, groups) = (self.persons(number), &self.groups[number]);
+        let varies = |at: &usize| persons.iter().any(|person| person[*at] != persons[0][*at]);
+        let varying = (0..ATTRIBUTES).filter(varies).fold(0u64, |bits, at| bits | 1 << at);
+        let apart = groups.iter().filter(|group| **group & varying != 0).count();
+        assert!(apart >= (varying.count_ones() as usize).min(3), "{groups:?} of {varying:b}");
+        assert!(groups.iter().all(|group| (group & varying).count_ones() as usize <= MAX_COLUMNS));
+        assert_eq!(groups.iter().fold(0, |all, group| all | group) & varying, varying);
+        let columns = 1 + groups.len() + usize::from(asked.has_kept);
+        assert!(promise::needed_rows(asked.l as usize * most, columns) <= persons.len());
+        let part = |row: &[u32; ATTRIBUTES + 1], group: u64| -> Vec<u32> {
+            promise::bits(group).map(|at| row[at]).collect()
+        };
+        // The only person of the bucket with a part.
+        let owner = |row: &[u32; ATTRIBUTES + 1], group: u64| {
+            let own = part(row, group);
+            let mut owners = (0..persons.len()).filter(|at| part(persons[*at], group) == own);
+            owners.next().filter(|_| owners.next().is_none())
+        };
+        for (row, (codes, ..)) in self.buckets[number].iter().enumerate() {
+            let mut owners: Vec<usize> =
+                groups.iter().filter_map(|group| owner(codes, *group)).chain([row]).collect();
+            let parts = owners.len();
+            owners.sort_unstable();
+            owners.dedup();
+            assert_eq!(owners.len(), parts, "two parts of one person");
+        }
     }
 
     /// What everybody can see, in no order.
@@ -194,7 +246,7 @@ fn asked() -> impl Strategy<Value = Asked> {
     (sizes, form, rest).prop_map(|((k, l, distinct, has_kept), (rare_below, is_asg), rest)| Asked {
         k,
         l,
-        diversity: if distinct { Diversity::Distinct } else { Diversity::Frequency },
+        variant: if distinct { Variant::Paper } else { Variant::Best },
         has_kept,
         rare_below,
         is_asg,
@@ -226,196 +278,6 @@ proptest! {
     }
 }
 
-/// What the attacker sees of a bucket: the parts of every column in the order of the published rows, and
-/// knows of its persons: the parts of every column, everything but the sensitive values.
-struct Attack {
-    /// By column beside the sensitive attribute's, by published row.
-    seen: Vec<Vec<Vec<u32>>>,
-    /// By column, by person.
-    known: Vec<Vec<Vec<u32>>>,
-    /// By published row, and by person, what stands beside the sensitive attribute.
-    beside: (Vec<Vec<u32>>, Vec<Vec<u32>>),
-    /// By published row.
-    sensitive: Vec<u32>,
-}
-
-impl Attack {
-    fn new(original: &[Row<u8, 8>], published: &[Row<u8, 8>], columns: &columns::Columns) -> Self {
-        let parts = |rows: &[Row<u8, 8>], column: u64| -> Vec<Vec<u32>> {
-            let part =
-                |row: &Row<u8, 8>| check::bits(column).map(|at| row.codes[at].get()).collect();
-            rows.iter().map(part).collect()
-        };
-        let of = |rows: &[Row<u8, 8>]| {
-            columns.others.iter().map(|column| parts(rows, *column)).collect()
-        };
-        let beside = |rows| parts(rows, columns.with_sensitive);
-        Self {
-            seen: of(published),
-            known: of(original),
-            beside: (beside(published), beside(original)),
-            sensitive: published.iter().map(|row| row.codes[ATTRIBUTES].get()).collect(),
-        }
-    }
-
-    /// The largest chance of any sensitive value to be any person's own. Every bucket that could have
-    /// been permuted into this one is counted, with every way to permute it.
-    fn chance(&self) -> f64 {
-        let rows = self.sensitive.len();
-        let mut ways = vec![vec![0u64; rows]; rows];
-        self.each_pairing(&mut Vec::new(), &mut ways);
-        let of_person = |ways: &Vec<u64>| {
-            let mut values: BTreeMap<u32, u64> = BTreeMap::new();
-            for (row, ways) in ways.iter().enumerate() {
-                *values.entry(self.sensitive[row]).or_default() += ways;
-            }
-            let all: u64 = values.values().sum();
-            values.into_values().max().unwrap_or(0) as f64 / all as f64
-        };
-        ways.iter().map(of_person).fold(0.0, f64::max)
-    }
-
-    /// Gives every person one of the sensitive rows, in all ways.
-    fn each_pairing(&self, pairing: &mut Vec<usize>, ways: &mut [Vec<u64>]) {
-        let (person, rows) = (pairing.len(), self.sensitive.len());
-        if person == rows {
-            let count = self.placings(0, &mut vec![pairing.clone()], &mut Vec::new());
-            pairing.iter().enumerate().for_each(|(person, row)| ways[person][*row] += count);
-            return;
-        }
-        for row in 0..rows {
-            if !pairing.contains(&row) && self.beside.0[row] == self.beside.1[person] {
-                pairing.push(row);
-                self.each_pairing(pairing, ways);
-                pairing.pop();
-            }
-        }
-    }
-
-    /// How many ways there are to put the persons' parts of all columns where they are seen, none where
-    /// the person's part of another column is.
-    fn placings(
-        &self,
-        column: usize,
-        taken: &mut Vec<Vec<usize>>,
-        placing: &mut Vec<usize>,
-    ) -> u64 {
-        if column == self.seen.len() {
-            return 1;
-        }
-        let (person, rows) = (placing.len(), self.sensitive.len());
-        if person == rows {
-            taken.push(std::mem::take(placing));
-            let count = self.placings(column + 1, taken, &mut Vec::new());
-            *placing = taken.pop().unwrap_or_default();
-            return count;
-        }
-        let mut count = 0;
-        for row in 0..rows {
-            let is_free = !placing.contains(&row) && taken.iter().all(|other| other[person] != row);
-            if is_free && self.seen[column][row] == self.known[column][person] {
-                placing.push(row);
-                count += self.placings(column, taken, placing);
-                placing.pop();
-            }
-        }
-        count
-    }
-}
-
-/// A bucket of so many rows: codes below `values`, so that parts are equal now and then.
-fn bucket(
-    rows: usize,
-    values: u32,
-    sensitive: &[u8],
-    draw: &mut impl FnMut(u32) -> u32,
-) -> Vec<Row<u8, 8>> {
-    let row = |id: usize| {
-        let mut codes = [0u8; 8];
-        codes[..ATTRIBUTES].iter_mut().for_each(|code| *code = draw(values) as u8);
-        codes[ATTRIBUTES] = sensitive[id % sensitive.len()];
-        Row { codes, id: id as u32 }
-    };
-    (0..rows).map(row).collect()
-}
-
-/// The largest chances over many buckets, and how many buckets there were.
-fn attack(diversity: Diversity, l: u32) -> Result<(f64, usize)> {
-    let mut state = 42u64;
-    let mut draw = |end: u32| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % u64::from(end)) as u32
-    };
-    let (axes, sensitive) = axes();
-    let (requirement, keys) = (Requirement::k(2), RowKeys::default());
-    let (seed, cancel) = (Seed::from_bytes(b"attack"), Cancel::default());
-    let job = Job {
-        axes: &axes,
-        requirement: &requirement,
-        sensitive: &[],
-        keys: &keys,
-        cancel: &cancel,
-    };
-    let options = Options {
-        sensitive: &sensitive,
-        positions: &[],
-        l,
-        diversity,
-        rare_below: 0.0,
-        has_kept: false,
-        seed: &seed,
-    };
-    let (mut worst, mut buckets) = (0.0f64, 0);
-    for number in 0..600 {
-        // All ways are counted one by one: larger buckets have two columns only.
-        let others = 1 + draw(3) as usize;
-        let rows = 3 + draw(if others == 1 { 5 } else { 3 }) as usize;
-        let different = 1 + draw(rows as u32) as usize;
-        let values: Vec<u8> = (0..rows).map(|at| (at % different) as u8).collect();
-        let rows = bucket(rows, 2 + draw(3), &values, &mut draw);
-        // Every attribute goes to the sensitive one or to one of up to three other columns.
-        let mut wanted = columns::Columns { with_sensitive: 0, others: vec![0; others] };
-        for at in 0..ATTRIBUTES {
-            match draw(4) {
-                0 => wanted.with_sensitive |= 1 << at,
-                _ => {
-                    let column = draw(wanted.others.len() as u32) as usize;
-                    wanted.others[column] |= 1 << at;
-                }
-            }
-        }
-        wanted.others.retain(|column| *column != 0);
-        let finisher = Finisher::new(&rows, &job, &options);
-        let columns = finisher.sound(&rows, wanted);
-        let count = 1 + columns.others.len();
-        if !check::is_diverse(&rows, ATTRIBUTES, columns.with_sensitive, &options, count) {
-            continue;
-        }
-        let (published, _) = finisher.permuted(&rows, &columns, number)?;
-        worst = worst.max(Attack::new(&rows, &published, &columns).chance());
-        buckets += 1;
-    }
-    Ok((worst, buckets))
-}
-
-#[test]
-fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() -> Result<()> {
-    for l in 2..=4 {
-        let (worst, buckets) = attack(Diversity::Frequency, l)?;
-        assert!(worst <= 1.0 / f64::from(l) + 1e-9, "{worst} where l = {l}");
-        assert!(buckets > 30, "{buckets} buckets were attacked where l = {l}");
-    }
-    Ok(())
-}
-
-#[test]
-fn different_values_alone_give_more_away() -> Result<()> {
-    let (worst, _) = attack(Diversity::Distinct, 2)?;
-    assert!(worst > 0.75, "{worst}");
-    Ok(())
-}
-
 #[test]
 fn rows_that_go_together_stay_together() -> Result<()> {
     // Attribute 1 follows the first: with associations they share a column, so the pair is kept.
@@ -423,7 +285,7 @@ fn rows_that_go_together_stay_together() -> Result<()> {
     let asked = Asked {
         k: 8,
         l: 2,
-        diversity: Diversity::Frequency,
+        variant: Variant::Best,
         has_kept: false,
         rare_below: 0.0,
         is_asg: true,

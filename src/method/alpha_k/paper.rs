@@ -1,27 +1,16 @@
-//! Steps 3 to 6: classes from the groups, one at a time.
+//! Classes as the paper makes them: the first row of the first group, then sweeps over the levels.
 
 use std::cmp::Ordering;
 
 use super::groups::Group;
 use super::queue::Queue;
-use super::{NO_CLASS, Plan};
+use super::{Made, NO_CLASS, Plan};
 use crate::error::Result;
 use crate::model::{AlphaScope, Code, Grades, Row, RowKeys};
 
 /// How many sizes beyond the smallest a class may try. Whole rows may need a size at which several
 /// shares come out even; shares that need a still larger one are as good as unsatisfiable.
 const SIZES_TRIED: u32 = 1024;
-
-/// The classes so far.
-#[derive(Debug)]
-pub(super) struct Made {
-    /// The groups; what they have left is in no class.
-    pub(super) groups: Vec<Group>,
-    /// Class of the row at each position, or [`NO_CLASS`].
-    pub(super) class_of: Vec<u32>,
-    /// Rows of each class.
-    pub(super) sizes: Vec<u32>,
-}
 
 /// Makes classes until no group can start one.
 pub(super) fn classes<C: Code, const W: usize>(
@@ -41,15 +30,24 @@ pub(super) fn classes<C: Code, const W: usize>(
 }
 
 /// Which of two groups of one level comes first.
-pub(super) fn priority<C: Code, const W: usize>(
+fn priority<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     keys: &RowKeys,
     a: &Group,
     b: &Group,
 ) -> Ordering {
-    let more = b.left().cmp(&a.left());
-    let earlier = || rows[a.next as usize].canonical_order(&rows[b.next as usize], keys);
-    more.then_with(earlier).then_with(|| a.code.cmp(&b.code))
+    b.left().cmp(&a.left()).then_with(|| earlier(rows, keys, a, b))
+}
+
+/// Which of two groups has the earlier row left.
+pub(super) fn earlier<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    keys: &RowKeys,
+    a: &Group,
+    b: &Group,
+) -> Ordering {
+    let (first, other) = (&rows[a.next as usize], &rows[b.next as usize]);
+    first.canonical_order(other, keys).then_with(|| a.code.cmp(&b.code))
 }
 
 struct Builder<'a, C, const W: usize> {

@@ -1,0 +1,163 @@
+//! `COPY` of a release by the program: killed, interrupted or without space, it leaves what was there.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_anonymize");
+
+/// How a release is written, and what a reader calls it.
+const TARGETS: [(&str, &str); 3] = [
+    ("'release.parquet' STORED AS PARQUET", "release.parquet"),
+    ("'releases/' STORED AS CSV PARTITIONED BY (sex)", "releases"),
+    ("'new/' STORED AS ARROW", "new"),
+];
+
+fn copy(rows: usize, target: &str) -> String {
+    format!(
+        "COPY (SELECT * FROM anonymize((SELECT age, sex, zip, occupation FROM sample_census(rows => {rows}, seed => 1)),
+         k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'],
+         seed => 'a seed that nobody guesses')) TO {target}"
+    )
+}
+
+fn program(directory: &Path, sql: &str) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(directory).args(["-q", "-c", sql]).stdin(Stdio::null());
+    command
+}
+
+/// A directory with yesterday's releases.
+fn yesterday() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("release.parquet"), "yesterday").unwrap();
+    fs::create_dir(directory.path().join("releases")).unwrap();
+    fs::write(directory.path().join("releases/old.csv"), "yesterday").unwrap();
+    directory
+}
+
+/// Names and bytes of all that is not hidden, and the number of files that are.
+fn contents(root: &Path) -> (BTreeMap<String, Vec<u8>>, usize) {
+    let (mut visible, mut hidden) = (BTreeMap::new(), 0);
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            if path.is_dir() {
+                if !name.contains(".anonymize-") {
+                    visible.insert(format!("{name}/"), Vec::new());
+                }
+                pending.push(path);
+            } else if name.contains(".anonymize-") {
+                hidden += 1;
+            } else if let Ok(bytes) = fs::read(&path) {
+                visible.insert(name, bytes);
+            }
+        }
+    }
+    (visible, hidden)
+}
+
+/// Starts the program over so many rows that it is still at work when there are so many hidden files.
+fn start(directory: &Path, target: &str, hidden: usize) -> Child {
+    let mut command = program(directory, &copy(300_000, target));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while contents(directory).1 < hidden {
+        assert!(child.try_wait().unwrap().is_none(), "the program ended before it could be hit");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child
+}
+
+fn signal(child: &Child, signal: &str) {
+    let hit = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(hit.unwrap().success());
+}
+
+#[test]
+fn a_killed_copy_leaves_yesterdays_release() {
+    for (target, name) in TARGETS {
+        // Before the first row, and when files are being written.
+        for hidden in [1, 2] {
+            let directory = yesterday();
+            let (before, _) = contents(directory.path());
+            let mut child = start(directory.path(), target, hidden);
+            signal(&child, "-KILL");
+            child.wait().unwrap();
+            let (after, left) = contents(directory.path());
+            assert_eq!(after, before, "{target}");
+            assert!(left > 0, "{target}: it was not hit in the middle");
+            // The next one works, and removes what is left.
+            assert!(program(directory.path(), &copy(1000, target)).status().unwrap().success());
+            let (after, left) = contents(directory.path());
+            assert_eq!(left, 0, "{target}");
+            assert!(after.iter().any(|(file, bytes)| file.starts_with(name)
+                && !bytes.is_empty()
+                && before.get(file) != Some(bytes)));
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_copy_leaves_nothing() {
+    for (target, _) in TARGETS {
+        let directory = yesterday();
+        let before = contents(directory.path());
+        let mut child = start(directory.path(), target, 2);
+        signal(&child, "-INT");
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{target}");
+        assert_eq!(contents(directory.path()), before, "{target}");
+    }
+}
+
+#[test]
+fn a_copy_that_fails_leaves_what_was_there() {
+    for (target, _) in TARGETS {
+        let directory = yesterday();
+        let before = contents(directory.path());
+        let sql = copy(1000, target).replace("k => 5", "k => 1001");
+        assert_eq!(program(directory.path(), &sql).output().unwrap().status.code(), Some(1));
+        assert_eq!(contents(directory.path()), before, "{target}");
+    }
+}
+
+/// A disk that is full in the middle: a small file system in a name space of its own, which needs no root.
+#[test]
+fn a_full_disk_leaves_what_was_there() {
+    let can_mount = Command::new("unshare")
+        .args(["-rm", "sh", "-c", "mount -t tmpfs -o size=64k none /mnt"])
+        .output();
+    if !can_mount.is_ok_and(|output| output.status.success()) {
+        println!("SKIPPED: this system lets nobody mount in a name space of their own");
+        return;
+    }
+    for (target, _) in TARGETS {
+        let directory = tempfile::tempdir().unwrap();
+        // The program sees the small disk; what is on it is looked at before it goes away.
+        let script = format!(
+            "mount -t tmpfs -o size=1m none . && cd \"$PWD\" && echo yesterday > release.parquet && mkdir releases \
+             && echo yesterday > releases/old.csv && {PROGRAM} -q -c \"$1\" ; echo code=$? ; find . -type f -exec cat {{}} + ; find ."
+        );
+        let output = Command::new("unshare")
+            .args(["-rm", "sh", "-c", &script, "sh", &copy(200_000, target)])
+            .current_dir(directory.path())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (said, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains("code=1\n"), "{target}: {said} {errors}");
+        assert!(errors.contains("No space left on device"), "{target}: {errors}");
+        let found = said.split_once("code=1\n").unwrap().1;
+        let mut names: Vec<&str> =
+            found.strip_prefix("yesterday\nyesterday\n").unwrap().lines().collect();
+        names.sort_unstable();
+        let kept = [".", "./release.parquet", "./releases", "./releases/old.csv"];
+        assert_eq!(names, kept, "{target}");
+    }
+}

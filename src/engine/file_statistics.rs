@@ -1,0 +1,116 @@
+//! Scans that read what is in their files, whatever the statistics of those files say.
+//!
+//! DataFusion takes a column of a file for constant, and does not read it, when the smallest and the largest
+//! value of the file are the same. Up to 55.2 it puts these together from the row groups that have statistics:
+//! a row group without any (long strings, NaN, writers that leave them out) is read as if it held the values of
+//! the others. Aggregates are answered from the same figures, and files are skipped by them.
+//!
+//! So what our operators read is planned without them. Pruning of row groups and pages stays, which looks at each of
+//! them alone and reads one without statistics, except where a predicate asks for what bounds do not tell:
+//! statistics leave NaN out, which is larger than all numbers, and a count of NULLs that is missing is taken for 0.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::Session;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::SessionState;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, IsNullExpr};
+use datafusion::physical_plan::ExecutionPlan;
+
+/// The same plan over files of which the number of rows is known and nothing else.
+pub(super) fn without_file_statistics(
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let forget = |plan: Arc<dyn ExecutionPlan>| {
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let files = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+        Ok(match (scan, files) {
+            (Some(scan), Some(files)) => {
+                let scan = scan.clone().with_data_source(Arc::new(forgetting(files)));
+                Transformed::yes(Arc::new(scan) as _)
+            }
+            _ => Transformed::no(plan),
+        })
+    };
+    // What stands above was planned with the statistics, so all of it is made anew.
+    plan.transform_up(forget).data()
+}
+
+fn forgetting(files: &FileScanConfig) -> FileScanConfig {
+    let rows_only = |statistics: &Statistics| {
+        let mut rows = statistics.clone();
+        rows.column_statistics.iter_mut().for_each(|column| *column = Default::default());
+        rows
+    };
+    let groups = files.file_groups.iter().map(|group| {
+        let of_group = group.file_statistics(None).map(rows_only);
+        let of_files = group.iter().cloned().map(|mut file| {
+            file.statistics = file.statistics.as_deref().map(rows_only).map(Arc::new);
+            file
+        });
+        let group = FileGroup::new(of_files.collect());
+        match of_group {
+            Some(rows) => group.with_statistics(Arc::new(rows)),
+            None => group,
+        }
+    });
+    FileScanConfigBuilder::from(files.clone())
+        .with_file_groups(groups.collect())
+        .with_statistics(rows_only(&files.statistics()))
+        .build()
+}
+
+/// A session that plans without the statistics of files: scalar subqueries of an input stand beside the operator
+/// that reads it, where [`without_file_statistics`] does not see them.
+pub(super) fn blind_to_file_statistics(session: &dyn Session) -> Option<Cow<'_, SessionState>> {
+    let state = session.as_any().downcast_ref::<SessionState>()?;
+    if !state.config().collect_statistics() {
+        return Some(Cow::Borrowed(state));
+    }
+    let mut state = state.clone();
+    state.config_mut().options_mut().execution.collect_statistics = false;
+    Some(Cow::Owned(state))
+}
+
+/// The same plan, in which no row group is skipped by a predicate that its statistics cannot answer.
+pub(super) fn pruned_by_what_is_told(
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let read_all = |plan: Arc<dyn ExecutionPlan>| {
+        let scan = plan.downcast_ref::<DataSourceExec>();
+        let parquet = scan.and_then(|scan| scan.downcast_to_file_source::<ParquetSource>());
+        let Some((scan, (files, source))) = scan.zip(parquet) else {
+            return Ok(Transformed::no(plan));
+        };
+        let schema = source.table_schema().table_schema();
+        if !source.filter().is_some_and(|predicate| asks_more_than_bounds(&predicate, schema)) {
+            return Ok(Transformed::no(plan));
+        }
+        let mut options = source.table_parquet_options().clone();
+        options.global.pruning = false;
+        options.global.enable_page_index = false;
+        let source = source.clone().with_table_parquet_options(options);
+        let files =
+            FileScanConfigBuilder::from(files.clone()).with_source(Arc::new(source)).build();
+        Ok(Transformed::yes(Arc::new(scan.clone().with_data_source(Arc::new(files))) as _))
+    };
+    plan.transform_up(read_all).data()
+}
+
+/// Whether a predicate is about NULLs or about numbers that may be NaN, or is not known before it runs.
+fn asks_more_than_bounds(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
+    let is_float =
+        |column: &Column| column.data_type(schema).is_ok_and(|data_type| data_type.is_floating());
+    predicate.is::<IsNullExpr>()
+        || predicate.is::<DynamicFilterPhysicalExpr>()
+        || predicate.downcast_ref::<Column>().is_some_and(is_float)
+        || predicate.children().into_iter().any(|child| asks_more_than_bounds(child, schema))
+}

@@ -1,0 +1,112 @@
+//! A sink around a sink, whose files are there when all of them are complete.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::plan_err;
+use datafusion::datasource::file_format::csv::CsvSink;
+use datafusion::datasource::file_format::json::JsonSink;
+use datafusion::datasource::file_format::parquet::ParquetSink;
+use datafusion::datasource::physical_plan::{FileSink, FileSinkConfig};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+
+use super::{Staging, Target};
+
+/// Writes what another sink writes, to files that are not visible before the last one is closed.
+#[derive(Debug)]
+struct StagedSink {
+    /// For its sink, which it does not give away. It reads nothing.
+    write: DataSinkExec,
+    target: Option<Target>,
+}
+
+/// A write whose files come together. Nothing changes if it is one already.
+pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
+    let sink = write.sink();
+    if sink.is::<StagedSink>() {
+        return Ok(Arc::new(write.clone()));
+    }
+    // The type is private. It appends to a file or a pipe that somebody may be reading.
+    if format!("{sink:?}").starts_with("StreamWrite") {
+        return plan_err!(
+            "a release cannot be written to an unbounded table, which would keep a part of it if something fails: write \
+             COPY (SELECT … FROM anonymize(…)) TO 'directory/' STORED AS CSV"
+        );
+    }
+    let target = target(sink);
+    if let Some(target) = &target {
+        target.check()?;
+    }
+    let nothing = Arc::new(EmptyExec::new(write.input().schema()));
+    let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let inner = Arc::new(write.clone()).replace_children(vec![nothing], keep)?;
+    let Some(inner) = inner.downcast_ref::<DataSinkExec>().cloned() else {
+        return Ok(Arc::new(write.clone()));
+    };
+    let order = write.sort_order().clone();
+    let sink = StagedSink { write: inner, target };
+    Ok(Arc::new(DataSinkExec::new(Arc::clone(write.input()), Arc::new(sink), order)))
+}
+
+/// Where a sink of DataFusion writes to. Its sink for Arrow files does not tell, nor do those of others: there the
+/// first file does.
+pub(super) fn target(sink: &dyn DataSink) -> Option<Target> {
+    let config: &FileSinkConfig = if let Some(sink) = sink.downcast_ref::<ParquetSink>() {
+        sink.config()
+    } else if let Some(sink) = sink.downcast_ref::<CsvSink>() {
+        sink.config()
+    } else {
+        sink.downcast_ref::<JsonSink>()?.config()
+    };
+    Target::of(config)
+}
+
+impl DisplayAs for StagedSink {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match kind {
+            DisplayFormatType::Default | DisplayFormatType::Verbose => {
+                f.write_str("StagedSink(")?;
+                self.write.sink().fmt_as(kind, f)?;
+                f.write_str(")")
+            }
+            DisplayFormatType::TreeRender => self.write.sink().fmt_as(kind, f),
+        }
+    }
+}
+
+#[async_trait]
+impl DataSink for StagedSink {
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.write.sink().metrics()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        self.write.sink().schema()
+    }
+
+    async fn write_all(
+        &self,
+        rows: SendableRecordBatchStream,
+        context: &Arc<TaskContext>,
+    ) -> Result<u64> {
+        let staging = Staging::begin(self.target.as_ref(), context).await?;
+        match staging.write(self.write.sink(), rows).await {
+            Ok(rows) => {
+                Staging::publish(vec![staging], true).await?;
+                Ok(rows)
+            }
+            Err(error) => {
+                staging.discard().await;
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Who of a sensitive value comes to which of its places.
+
+use std::hash::Hasher;
+
+use rayon::prelude::*;
+
+use super::Plan;
+use super::groups::Group;
+use crate::error::Result;
+use crate::model::{Code, Row, Seed};
+
+/// What the order inside a sensitive value is a keyed hash of, beside the quasi-identifiers.
+///
+/// With less than everything, equal quasi-identifiers come to related places, and readers of both tables can
+/// compare them: without the value they stand at one rank of every value's rows, without the number they stand
+/// side by side. Only the tests of those attacks leave out anything.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyParts {
+    /// The sensitive value.
+    pub(super) value: bool,
+    /// The number of the row among those that are equal in quasi-identifiers and value.
+    pub(super) number: bool,
+}
+
+impl KeyParts {
+    pub(super) const ALL: Self = Self { value: true, number: true };
+}
+
+/// The rows of every group in the order in which they take its places: positions in the table.
+///
+/// The rows of a group must stand in canonical order, so that equal ones are neighbours.
+pub(super) fn order<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    groups: &[Group],
+    plan: &Plan,
+    (seed, parts): (Seed, KeyParts),
+) -> Result<Vec<u32>> {
+    let mut order = vec![0u32; rows.len()];
+    let mut rest = order.as_mut_slice();
+    let mut stretches = Vec::with_capacity(groups.len());
+    for group in groups {
+        let (stretch, behind) = rest.split_at_mut((group.end - group.start) as usize);
+        stretches.push((group, stretch));
+        rest = behind;
+    }
+    stretches.into_par_iter().try_for_each(|(group, stretch)| {
+        plan.job.cancel.check()?;
+        let mut number = 0;
+        let key = |at: u32| {
+            let codes = &rows[at as usize].codes;
+            let is_next = at > group.start && *codes == rows[at as usize - 1].codes;
+            number = if is_next { number + 1 } else { 0 };
+            let mut hasher = seed.hasher();
+            codes.iter().for_each(|code| hasher.write_u32(code.get()));
+            hasher.write_u32(if parts.value { group.code } else { 0 });
+            hasher.write_u32(if parts.number { number } else { 0 });
+            (hasher.finish(), at)
+        };
+        let mut keys: Vec<(u64, u32)> = (group.start..group.end).map(key).collect();
+        keys.par_sort_unstable();
+        stretch.iter_mut().zip(keys).for_each(|(place, (_, at))| *place = at);
+        Ok(())
+    })?;
+    Ok(order)
+}

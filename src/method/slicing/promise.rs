@@ -1,0 +1,170 @@
+//! What every bucket keeps.
+
+use super::groups::Groups;
+use super::{Options, Variant, counts};
+use crate::error::Error;
+use crate::hierarchy::{Axis, Shape};
+use crate::model::{Code, Row};
+
+/// What every bucket of a table keeps.
+pub(super) struct Promise<'a> {
+    pub(super) options: &'a Options<'a>,
+    pub(super) groups: &'a Groups,
+    k: u32,
+    /// Number of quasi-identifiers.
+    attributes: usize,
+    /// By sensitive code, a number for its node; empty where values need not be of different nodes.
+    nodes: Vec<u32>,
+}
+
+impl<'a> Promise<'a> {
+    pub(super) fn new<C: Code, const W: usize>(
+        rows: &[Row<C, W>],
+        k: u32,
+        options: &'a Options<'a>,
+        groups: &'a Groups,
+    ) -> Self {
+        let attributes = groups.attributes();
+        let counts = counts(rows, attributes, options.sensitive.codes);
+        let nodes = match options.nodes && options.variant == Variant::Best {
+            true => nodes(options.sensitive, &counts),
+            false => Vec::new(),
+        };
+        Self { options, groups, k, attributes, nodes }
+    }
+
+    /// Whether buckets are those of the paper.
+    pub(super) fn is_paper(&self) -> bool {
+        self.options.variant == Variant::Paper
+    }
+
+    /// How many columns a bucket has in which these quasi-identifiers vary.
+    pub(super) fn columns(&self, varying: u64) -> usize {
+        1 + self.groups.count(varying).max(1) + usize::from(self.options.has_kept)
+    }
+
+    /// How many columns a bucket is meant to have.
+    pub(super) fn meant_columns(&self) -> usize {
+        match self.options.variant {
+            Variant::Best => self.columns(all(self.attributes.min(LEAST_GROUPS))),
+            Variant::Paper => 2 + usize::from(self.options.has_kept),
+        }
+    }
+
+    /// How many columns a bucket has at most.
+    pub(super) fn most_columns(&self) -> usize {
+        match self.options.variant {
+            Variant::Best => self.columns(all(self.attributes)),
+            Variant::Paper => self.meant_columns(),
+        }
+    }
+
+    /// The fewest rows of a bucket of so many columns.
+    pub(super) fn least_rows(&self, columns: usize) -> usize {
+        let l = self.options.l as usize;
+        let diverse = match self.options.variant {
+            Variant::Best => needed_rows(l, columns),
+            // As many as it has columns, so that none keeps its own parts of two of them.
+            Variant::Paper => l.max(columns),
+        };
+        diverse.max(self.k as usize)
+    }
+
+    /// Whether a bucket of so many columns may have so many rows of one value.
+    pub(super) fn allows(&self, most: usize, rows: usize, columns: usize) -> bool {
+        match self.options.variant {
+            Variant::Best => needed_rows(self.options.l as usize * most, columns) <= rows,
+            Variant::Paper => true,
+        }
+    }
+
+    /// The most rows of one value that so many rows in so many columns may have.
+    pub(super) fn cap(&self, rows: usize, columns: usize) -> usize {
+        rows.saturating_sub(needed_rows(0, columns)) / self.options.l as usize
+    }
+
+    /// The node of a sensitive code. A bucket has values of at least two nodes.
+    pub(super) fn node(&self, code: u32) -> Option<u32> {
+        self.nodes.get(code as usize).copied()
+    }
+
+    /// Whether values of these codes are of enough nodes.
+    pub(super) fn has_nodes(&self, mut codes: impl Iterator<Item = u32>) -> bool {
+        let first = codes.next().and_then(|code| self.node(code));
+        first.is_none_or(|first| codes.any(|code| self.node(code) != Some(first)))
+    }
+
+    /// The whole table does not keep what is asked.
+    pub(super) fn unsatisfiable(&self) -> Error {
+        let l = self.options.l;
+        let requirement = match self.options.variant {
+            Variant::Best => {
+                format!(
+                    "l = {l}, a chance of at most 1/{l} to name a value (variant => 'paper' asks for \
+                     different values only)"
+                )
+            }
+            Variant::Paper => format!("l = {l} different values"),
+        };
+        Error::Unsatisfiable { requirement }
+    }
+}
+
+/// Groups of quasi-identifiers that stay apart in a bucket, where so many vary.
+pub(super) const LEAST_GROUPS: usize = 3;
+
+/// All of so many attributes.
+pub(super) fn all(attributes: usize) -> u64 {
+    if attributes >= 64 { u64::MAX } else { (1 << attributes) - 1 }
+}
+
+/// The positions of the bits that are set.
+pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (at < 64).then_some(at as usize)
+    })
+}
+
+/// The fewest rows in which `weight`, l times the rows of one value, keeps the chance of 1/l.
+///
+/// Each column beside the sensitive attribute's rules one row out for every person, so c columns leave
+/// n − c + 1. In two columns these are equally likely. In up to five they are nearly so, and one row more makes
+/// up for it: counted out in the tests, and searched there for the worst bucket. For any number of
+/// columns: fix where everybody stands in the others, and let a person's value be in row r. Changing
+/// it with row s gives another possible table unless the person, or the one whose value was in s, must
+/// not be where it comes to stand: c − 1 rows each. So of n rows with m of one value at least
+/// n − m − 2(c − 1) changes lead to another value, and at most m changes back: the chance is at most m / (n − 2c + 2).
+pub(super) fn needed_rows(weight: usize, columns: usize) -> usize {
+    weight
+        + match columns {
+            ..=2 => 1,
+            ..=5 => columns,
+            _ => 2 * columns - 2,
+        }
+}
+
+/// By code, a number for its node below the top: on the highest level at which the values that occur are of
+/// two nodes. Empty if nothing is above the values.
+fn nodes(axis: &Axis, counts: &[u32]) -> Vec<u32> {
+    let Shape::Tree(tree) = &axis.shape else { return Vec::new() };
+    let mut top = tree.nodes() - 1;
+    while top >= tree.codes() {
+        let below = |code: u32| {
+            let mut node = code;
+            while node != top && tree.parent(node) != top && tree.parent(node) != node {
+                node = tree.parent(node);
+            }
+            node
+        };
+        let nodes: Vec<u32> = (0..axis.codes).map(below).collect();
+        let mut occurring = nodes.iter().zip(counts).filter(|(_, rows)| **rows > 0);
+        let Some((first, _)) = occurring.next() else { return Vec::new() };
+        if occurring.any(|(node, _)| node != first) {
+            return nodes;
+        }
+        top = *first;
+    }
+    Vec::new()
+}

@@ -1,0 +1,161 @@
+//! The attacker who replays: a method that looks at sensitive values cuts where they allow it, so a cut that
+//! was not made says something about them (minimality).
+//!
+//! Every way in which the published values of each class can belong to its rows is tried: those that would have
+//! been published otherwise are out, and a person who has the same value in all others is named. No model of
+//! sensitive values prevents this in tables this small; the figures are in `docs/privacy.md`.
+
+use std::collections::BTreeSet;
+
+use datafusion_anonymize::hierarchy::Axis;
+use datafusion_anonymize::method::Job;
+use datafusion_anonymize::method::layered::{self, layered};
+use datafusion_anonymize::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::model::{Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn};
+
+const PERSONS: usize = 12;
+const TABLES: u64 = 120;
+
+#[derive(Debug, Clone, Copy)]
+enum Method {
+    Cut(Cut),
+    Layered,
+}
+
+type Classes = BTreeSet<Vec<u32>>;
+
+/// Who is grouped with whom, `None` if no release is possible.
+fn classes(method: Method, persons: &[[u32; 2]], values: &[u32], model: &Model) -> Option<Classes> {
+    let mut rows = RowTable::from_codes(persons).unwrap();
+    let places: Vec<f64> = (0..64).map(f64::from).collect();
+    let axes = [Axis::line(&places, false), Axis::line(&places, false)];
+    let sensitive = [SensitiveColumn {
+        name: "disease".to_owned(),
+        codes: values.to_vec().into(),
+        cardinality: 3,
+        ordered: false,
+    }];
+    let job = Job {
+        axes: &axes,
+        requirement: &Requirement { k: 2, models: vec![model.clone()] },
+        sensitive: &sensitive,
+        // No two persons are alike, so that there is no tie to break.
+        keys: &RowKeys::default(),
+        cancel: &Cancel::default(),
+    };
+    let formed = match method {
+        Method::Cut(cut) => partition(&mut rows, &job, cut, Split::LeastLoss),
+        Method::Layered => {
+            let options = layered::Options { split: Split::LeastLoss, suppress: false };
+            layered(&mut rows, &job, &options).map(|formed| formed.classes)
+        }
+    };
+    let formed = formed.ok()?;
+    let class = |range: std::ops::Range<usize>| {
+        let mut ids: Vec<u32> = range.map(|at| rows.id_at(at)).collect();
+        ids.sort_unstable();
+        ids
+    };
+    Some(formed.ranges().map(class).collect())
+}
+
+/// All orders of some values, equal ones once.
+fn arrangements(values: &mut Vec<u32>) -> Vec<Vec<u32>> {
+    if values.is_empty() {
+        return vec![Vec::new()];
+    }
+    let first: BTreeSet<u32> = values.iter().copied().collect();
+    let mut all = Vec::new();
+    for value in first {
+        let mut rest = values.clone();
+        rest.remove(rest.iter().position(|other| *other == value).unwrap());
+        for mut tail in arrangements(&mut rest) {
+            tail.insert(0, value);
+            all.push(tail);
+        }
+    }
+    all
+}
+
+/// Every table that publishes these classes with these values in each of them.
+fn replay(method: Method, persons: &[[u32; 2]], values: &[u32], model: &Model) -> Option<f64> {
+    let published = classes(method, persons, values, model)?;
+    let mut worlds: Vec<Vec<u32>> = vec![values.to_vec()];
+    for class in &published {
+        let mut of_class: Vec<u32> = class.iter().map(|id| values[*id as usize]).collect();
+        let orders = arrangements(&mut of_class);
+        let placed = |world: &Vec<u32>, order: &Vec<u32>| {
+            let mut world = world.clone();
+            class.iter().zip(order).for_each(|(id, value)| world[*id as usize] = *value);
+            world
+        };
+        worlds = worlds.iter().flat_map(|world| orders.iter().map(|o| placed(world, o))).collect();
+        if worlds.len() > 20_000 {
+            return None;
+        }
+    }
+    worlds.retain(|world| classes(method, persons, world, model).as_ref() == Some(&published));
+    assert!(worlds.iter().any(|world| world == values), "the truth is among them");
+    let named = (0..persons.len()).filter(|id| worlds.iter().all(|w| w[*id] == worlds[0][*id]));
+    Some(named.count() as f64 / persons.len() as f64)
+}
+
+/// Persons at different places, with a value that a tenth, one that a third and one that the others have.
+fn table(seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut draw = |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % below
+    };
+    let mut persons: Vec<[u32; 2]> = Vec::new();
+    while persons.len() < PERSONS {
+        let place = [draw(64) as u32, draw(64) as u32];
+        let apart = |other: &[u32; 2]| other[0] != place[0] && other[1] != place[1];
+        if persons.iter().all(apart) {
+            persons.push(place);
+        }
+    }
+    let value = |draw: u64| {
+        if draw < 1 {
+            0
+        } else if draw < 4 {
+            1
+        } else {
+            2
+        }
+    };
+    let values = (0..PERSONS).map(|_| value(draw(10))).collect();
+    (persons, values)
+}
+
+fn named(method: Method, model: &Model) -> (f64, usize) {
+    let outcomes: Vec<f64> = (1..=TABLES)
+        .filter_map(|seed| {
+            let (persons, values) = table(seed);
+            replay(method, &persons, &values, model)
+        })
+        .collect();
+    (outcomes.iter().sum::<f64>() / outcomes.len() as f64, outcomes.len())
+}
+
+#[test]
+fn replaying_names_people_in_small_tables_and_fewer_with_alpha() {
+    let l = Model::Distinct { column: 0, at_least: 2, unit: false };
+    let alpha = Model::Share { column: 0, alpha: 0.67 };
+    let methods = [
+        ("rounded", Method::Cut(Cut::Rounded)),
+        ("mondrian", Method::Cut(Cut::Strict)),
+        ("mondrian_relaxed", Method::Cut(Cut::Relaxed)),
+        ("layered", Method::Layered),
+    ];
+    for (name, method) in methods {
+        let ((with_l, tables), (with_alpha, other)) = (named(method, &l), named(method, &alpha));
+        println!(
+            "{name}: {PERSONS} persons, l = 2 names {:.1} % ({tables} tables), alpha = 0.67 {:.1} % ({other})",
+            100.0 * with_l,
+            100.0 * with_alpha
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! The attacker who reads off how ties were broken.
+//!
+//! Rows of one tuple that is parted go left and right in some order. If that order is a function of the
+//! sensitive value, rows of one value stay together, and a row that stands alone beside the rows of another tuple
+//! has a value from one end of the order: whoever knows the values of a few such rows names the others.
+
+mod models;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion_anonymize::hierarchy::Axis;
+use datafusion_anonymize::method::Job;
+use datafusion_anonymize::method::cluster::{self, Clustering, cluster};
+use datafusion_anonymize::method::layered::{self, layered};
+use datafusion_anonymize::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::model::{
+    Cancel, Classes, Purpose, Requirement, RowKeys, RowTable, Secret, Seed, SensitiveColumn, Store,
+};
+
+use crate::{rows, session};
+
+const K: u32 = 10;
+const VALUES: u64 = 10;
+const TUPLES: u64 = 600;
+const SEEDS: [&str; 3] = ["the first of three", "the second of three", "the third of three"];
+
+/// A published row, with the tuple that the attacker knows and the value that the judge knows.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    class: u64,
+    tuple: u64,
+    value: u64,
+}
+
+/// A number that looks random.
+fn mixed(number: u64) -> u64 {
+    let mut hash = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+/// Tuples of as many copies, whose values have nothing to do with them: tuple and value of every row.
+fn people(copies: u64) -> Vec<(u64, u64)> {
+    (0..TUPLES * copies).map(|row| (row / copies, mixed(row) % VALUES)).collect()
+}
+
+/// Two rows of one tuple in one class: how often they have one value, and how often they would by chance.
+/// Tuples that are in one class as a whole say nothing and are left out.
+#[derive(Debug, Default)]
+struct Pairs {
+    count: u64,
+    equal: u64,
+    expected: f64,
+}
+
+impl Pairs {
+    fn add(&mut self, release: &[Known]) {
+        let mut by_tuple: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
+        release.iter().for_each(|row| by_tuple.entry(row.tuple).or_default().push(*row));
+        for rows in by_tuple.values() {
+            let pairs = |key: &dyn Fn(&Known) -> (u64, u64)| {
+                let mut counts: HashMap<(u64, u64), u64> = HashMap::new();
+                rows.iter().for_each(|row| *counts.entry(key(row)).or_default() += 1);
+                counts.values().map(|count| count * (count - 1) / 2).sum::<u64>()
+            };
+            let all = pairs(&|_| (0, 0));
+            let in_class = pairs(&|row| (row.class, 0));
+            if in_class < all {
+                self.count += in_class;
+                self.equal += pairs(&|row| (row.class, row.value));
+                self.expected += in_class as f64 * pairs(&|row| (row.value, 0)) as f64 / all as f64;
+            }
+        }
+    }
+
+    fn ratio(&self) -> f64 {
+        self.equal as f64 / self.expected
+    }
+}
+
+/// Guesses about rows that stand alone beside the rows of another tuple, by an attacker who knows the values
+/// of every other such row.
+#[derive(Debug, Default)]
+struct Guesses {
+    count: u64,
+    right: u64,
+    /// What the published shares of the guessed values give.
+    expected: f64,
+    variance: f64,
+}
+
+impl Guesses {
+    fn add(&mut self, release: &[Known]) {
+        let mut classes: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
+        release.iter().for_each(|row| classes.entry(row.class).or_default().push(*row));
+        let alone = classes.values().filter_map(|class| Some((class, stands_alone(class)?)));
+        let alone: Vec<_> = alone.collect();
+        // How often each value was met, by the side on which the other tuple lies.
+        let mut met: HashMap<(bool, u64), f64> = HashMap::new();
+        for (_, (row, side)) in alone.iter().step_by(2) {
+            *met.entry((*side, row.value)).or_default() += 1.0;
+        }
+        for (class, (row, side)) in alone.iter().skip(1).step_by(2) {
+            let weight = |row: &&Known| met.get(&(*side, row.value)).copied().unwrap_or(0.0);
+            let Some(guess) = class.iter().max_by(|a, b| weight(a).total_cmp(&weight(b))) else {
+                continue;
+            };
+            let rows = class.iter().filter(|row| row.value == guess.value).count();
+            let share = rows as f64 / class.len() as f64;
+            self.count += 1;
+            self.right += u64::from(guess.value == row.value);
+            self.expected += share;
+            self.variance += share * (1.0 - share);
+        }
+    }
+
+    fn z(&self) -> f64 {
+        (self.right as f64 - self.expected) / self.variance.sqrt()
+    }
+
+    fn rates(&self) -> (f64, f64) {
+        let count = self.count.max(1) as f64;
+        (self.right as f64 / count, self.expected / count)
+    }
+}
+
+/// The only row of its tuple in a class of one other tuple, and whether that lies below.
+fn stands_alone(class: &[Known]) -> Option<(Known, bool)> {
+    let of = |tuple: u64| class.iter().filter(move |row| row.tuple == tuple);
+    let row = class.iter().find(|row| of(row.tuple).count() == 1)?;
+    let other = class.iter().find(|other| other.tuple != row.tuple)?;
+    (of(other.tuple).count() == class.len() - 1).then_some((*row, other.tuple < row.tuple))
+}
+
+/// Releases of the SQL function.
+async fn released(method: &str, cells: u32, people: &[(u64, u64)], seed: &str) -> Vec<Known> {
+    let context = session();
+    let column = |of: fn(&(u64, u64)) -> u64| -> ArrayRef {
+        Arc::new(people.iter().map(|row| of(row) as i64).collect::<Int64Array>())
+    };
+    // The kept column is the same for all rows of a tuple.
+    let columns: [(&str, ArrayRef); 3] = [
+        ("age", column(|row| row.0)),
+        ("tuple", column(|row| row.0)),
+        ("value", column(|row| row.1)),
+    ];
+    context.register_batch("people", RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+    context.sql(&format!("SET anonymize.cells = {cells}")).await.unwrap();
+    let sql = format!(
+        "SELECT class_id, tuple, value FROM anonymize(people, k => {K}, method => '{method}', seed => '{seed}',
+           quasi_identifiers => ['age'], sensitive => ['value'], keep => ['tuple'], class_id => true)"
+    );
+    let number = |cell: &Option<String>| cell.as_ref().unwrap().parse().unwrap();
+    let known = |row: &Vec<Option<String>>| Known {
+        class: number(&row[0]),
+        tuple: number(&row[1]),
+        value: number(&row[2]),
+    };
+    rows(&context, &sql).await.unwrap().iter().map(known).collect()
+}
+
+/// How a method is called without SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direct {
+    Rounded,
+    Relaxed,
+    Layered,
+    KMember,
+}
+
+/// What a method works from.
+struct Table<'a, const D: usize> {
+    codes: &'a [[u32; D]],
+    requirement: &'a Requirement,
+    sensitive: &'a [SensitiveColumn],
+}
+
+impl<const D: usize> Table<'_, D> {
+    /// The class of every row under some order of equal rows.
+    fn classes(&self, method: Direct, keys: &RowKeys) -> Vec<u64> {
+        let largest = |at: usize| self.codes.iter().map(|row| row[at]).max().unwrap_or(0);
+        let line =
+            |at: usize| Axis::line(&(0..=largest(at)).map(f64::from).collect::<Vec<f64>>(), false);
+        let axes: Vec<Axis> = (0..D).map(line).collect();
+        let (requirement, sensitive) = (self.requirement, self.sensitive);
+        let cancel = Cancel::default();
+        let job = Job { axes: &axes, requirement, sensitive, keys, cancel: &cancel };
+        let mut rows = RowTable::from_codes(self.codes).unwrap();
+        let classes: Classes = match method {
+            Direct::Rounded => partition(&mut rows, &job, Cut::Rounded, Split::LeastLoss).unwrap(),
+            Direct::Relaxed => partition(&mut rows, &job, Cut::Relaxed, Split::LeastLoss).unwrap(),
+            Direct::Layered => {
+                let options = layered::Options { split: Split::LeastLoss, suppress: false };
+                layered(&mut rows, &job, &options).unwrap().classes
+            }
+            Direct::KMember => {
+                let seed = Seed::from_bytes(b"starts");
+                let block_rows = Clustering::KMember.default_block_rows();
+                let options = cluster::Options { weights: &[], seed: &seed, block_rows };
+                cluster(&mut rows, &job, Clustering::KMember, &options).unwrap()
+            }
+        };
+        let mut class_of = vec![0; self.codes.len()];
+        for (class, positions) in classes.ranges().enumerate() {
+            positions.for_each(|at| class_of[rows.id_at(at) as usize] = class as u64);
+        }
+        class_of
+    }
+
+    /// The order that a release has.
+    fn keys(&self, values: &[u64], seed: &str) -> RowKeys {
+        let mut keys = by_value(values);
+        let rows = RowTable::from_codes(self.codes).unwrap();
+        let seed = Secret::from_text(seed).unwrap().seed(Purpose::Ties);
+        keys.break_ties(&rows, seed, &Cancel::default()).unwrap();
+        keys
+    }
+}
+
+/// The order that shows: a hash of the value and nothing else.
+fn by_value(values: &[u64]) -> RowKeys {
+    RowKeys { ties: values.iter().map(|value| mixed(*value)).collect(), kept: Store::default() }
+}
+
+/// The control: the same attack on methods that break ties by the value alone.
+fn attacked_by_value(method: Direct, copies: u64) -> (Pairs, Guesses) {
+    let people = people(copies);
+    let codes: Vec<[u32; 1]> = people.iter().map(|(tuple, _)| [*tuple as u32]).collect();
+    let values: Vec<u64> = people.iter().map(|(_, value)| *value).collect();
+    let requirement = Requirement::k(K);
+    let table = Table { codes: &codes, requirement: &requirement, sensitive: &[] };
+    let classes = table.classes(method, &by_value(&values));
+    let known = people.iter().zip(classes);
+    let release: Vec<Known> = known
+        .map(|((tuple, value), class)| Known { class, tuple: *tuple, value: *value })
+        .collect();
+    let (mut pairs, mut guesses) = (Pairs::default(), Guesses::default());
+    pairs.add(&release);
+    guesses.add(&release);
+    (pairs, guesses)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_of_one_value_do_not_stay_together() {
+    let people = people(37);
+    let mut parted = 0;
+    for (method, cells) in [
+        ("rounded", 0),
+        ("rounded", 4),
+        ("layered", 0),
+        ("mondrian_relaxed", 0),
+        ("k_member", 0),
+        ("kaim", 0),
+        ("bottom_up", 0),
+        ("top_down", 0),
+        ("mondrian", 0),
+    ] {
+        let mut pairs = Pairs::default();
+        for seed in SEEDS {
+            pairs.add(&released(method, cells, &people, seed).await);
+        }
+        println!(
+            "{method}, {cells} cells: {} pairs of one tuple and class, one value in {} (chance {:.0}): {:.3}",
+            pairs.count,
+            pairs.equal,
+            pairs.expected,
+            pairs.ratio()
+        );
+        match method {
+            // They never part a tuple.
+            "mondrian" | "top_down" => assert_eq!(pairs.count, 0, "{method}"),
+            _ => {
+                parted += 1;
+                assert!(pairs.count > 50_000, "{method}: {}", pairs.count);
+                assert!((pairs.ratio() - 1.0).abs() < 0.1, "{method}: {}", pairs.ratio());
+            }
+        }
+    }
+    assert_eq!(parted, 7);
+    for method in [Direct::Rounded, Direct::Relaxed, Direct::Layered, Direct::KMember] {
+        let (pairs, _) = attacked_by_value(method, 37);
+        println!("{method:?} by value alone: {:.3}", pairs.ratio());
+        assert!(pairs.ratio() > 1.5, "{method:?}: {}", pairs.ratio());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_beside_another_tuple_is_not_named() {
+    let people = people(17);
+    for (method, least) in [
+        ("rounded", 150),
+        ("mondrian_relaxed", 150),
+        ("k_member", 150),
+        ("kaim", 0),
+        ("bottom_up", 0),
+        ("layered", 0),
+    ] {
+        let mut guesses = Guesses::default();
+        for seed in SEEDS {
+            guesses.add(&released(method, 0, &people, seed).await);
+        }
+        let (right, share) = guesses.rates();
+        println!(
+            "{method}: {} rows alone beside another tuple, named {right:.3}, published share {share:.3}",
+            guesses.count
+        );
+        assert!(guesses.count >= least, "{method}: {}", guesses.count);
+        assert!(guesses.count == 0 || guesses.z() <= 3.0, "{method}: z = {}", guesses.z());
+    }
+    for method in [Direct::Rounded, Direct::Relaxed, Direct::KMember] {
+        let (_, guesses) = attacked_by_value(method, 17);
+        let (right, share) = guesses.rates();
+        println!("{method:?} by value alone: named {right:.3}, published share {share:.3}");
+        assert!(guesses.z() > 10.0 && right > 2.0 * share, "{method:?}: {right} {share}");
+    }
+}

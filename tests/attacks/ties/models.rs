@@ -1,0 +1,99 @@
+//! What an order by value costs: it puts rows of one value into one class, which models then forbid.
+
+use std::collections::BTreeMap;
+
+use datafusion::prelude::CsvReadOptions;
+use datafusion_anonymize::model::{Model, Requirement, RowKeys, SensitiveColumn, Store};
+
+use super::{Direct, K, SEEDS, Table, by_value, mixed};
+use crate::{adult, rows, session};
+
+/// Quasi-identifiers and the sensitive value of every person, in codes.
+type People = (Vec<[u32; 8]>, Vec<u32>);
+
+/// Codes of the columns of a query, the sensitive one last: ranks of their texts.
+async fn people(context: &datafusion::prelude::SessionContext, sql: &str) -> People {
+    let texts = rows(context, sql).await.unwrap();
+    let codes_of = |at: usize| -> Vec<u32> {
+        let mut codes: BTreeMap<&Option<String>, u32> = BTreeMap::new();
+        texts.iter().for_each(|row| {
+            codes.insert(&row[at], 0);
+        });
+        codes.values_mut().zip(0..).for_each(|(code, rank)| *code = rank);
+        texts.iter().map(|row| codes[&row[at]]).collect()
+    };
+    let columns: Vec<Vec<u32>> = (0..9).map(codes_of).collect();
+    let tuple = |row: usize| std::array::from_fn(|at| columns[at][row]);
+    ((0..texts.len()).map(tuple).collect(), columns[8].clone())
+}
+
+/// Classes under a model, by how ties are broken.
+#[derive(Debug)]
+struct Counts {
+    by_value: usize,
+    ours: usize,
+    random: usize,
+}
+
+fn count((codes, values): &People, method: Direct, model: &Model) -> Counts {
+    let requirement = Requirement { k: K, models: vec![model.clone()] };
+    let cardinality = values.iter().max().map_or(0, |largest| largest + 1);
+    let sensitive = [SensitiveColumn {
+        name: "occupation".to_owned(),
+        codes: values.iter().copied().collect(),
+        cardinality,
+        ordered: false,
+    }];
+    let table = Table { codes, requirement: &requirement, sensitive: &sensitive };
+    let values: Vec<u64> = values.iter().map(|value| u64::from(*value)).collect();
+    let random = |draw: u64| RowKeys {
+        ties: (0..values.len() as u64).map(|row| mixed(row << 8 | draw)).collect(),
+        kept: Store::default(),
+    };
+    let classes = |keys: &RowKeys| {
+        let largest = table.classes(method, keys).into_iter().max();
+        largest.map_or(0, |class| class as usize + 1)
+    };
+    Counts {
+        by_value: classes(&by_value(&values)),
+        ours: classes(&table.keys(&values, SEEDS[0])),
+        random: (classes(&random(1)) + classes(&random(2))) / 2,
+    }
+}
+
+fn compare(name: &str, people: &People) {
+    let models = [
+        ("l => 3", Model::Distinct { column: 0, at_least: 3, unit: false }),
+        ("alpha => 0.4", Model::Share { column: 0, alpha: 0.4 }),
+    ];
+    for method in [Direct::Rounded, Direct::Layered] {
+        for (option, model) in &models {
+            let counts = count(people, method, model);
+            println!("{name}, {method:?}, {option}: {counts:?}");
+            assert!(counts.ours * 100 >= counts.random * 98, "{method:?} {option}: {counts:?}");
+            // The control: an order that is made of values is found out.
+            assert!(counts.by_value * 100 < counts.random * 98, "{method:?} {option}: {counts:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_keep_the_classes_of_random_ties() {
+    // Few tuples of many rows.
+    let sql = "SELECT age / 10, sex, race, 0, 0, 0, 0, 0, occupation FROM sample_census(rows => 6000, seed => 3)";
+    compare("sample_census", &people(&session(), sql).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_keep_the_classes_of_random_ties_on_adult() {
+    let Some(directory) = adult("models_keep_the_classes_of_random_ties_on_adult") else { return };
+    let context = session();
+    let options = CsvReadOptions::new().delimiter(b';');
+    let file = directory.join("adult.csv").display().to_string();
+    context.register_csv("adult", file, options).await.unwrap();
+    let sql = r#"SELECT sex, age, race, "marital-status", education, "native-country", workclass, "salary-class",
+        occupation FROM adult"#;
+    let people = people(&context, sql).await;
+    assert_eq!(people.0.len(), 30_162);
+    compare("adult", &people);
+}
