@@ -32,7 +32,7 @@ fn a_mistake_in_the_policy_is_named() {
             "the variable NOT_SET_ANYWHERE of password_env is not set",
         ),
         (
-            "listen = \"127.0.0.1:0\"",
+            "query_timeout_seconds = 3600",
             "query_timeout_seconds = 9223372036854775807",
             "query_timeout_seconds = 9223372036854775807 is too large",
         ),
