@@ -28,6 +28,9 @@ fn copy(rows: usize, target: &str) -> String {
 fn program(directory: &Path, sql: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.current_dir(directory).args(["-q", "-c", sql]).stdin(Stdio::null());
+    // Files are begun early, and not when all rows are there.
+    command.env("DATAFUSION_EXECUTION_OBJECTSTORE_WRITER_BUFFER_SIZE", "65536");
+    command.env("DATAFUSION_EXECUTION_PARQUET_MAX_ROW_GROUP_SIZE", "10000");
     command
 }
 
@@ -140,7 +143,7 @@ fn a_full_disk_leaves_what_was_there() {
         let directory = tempfile::tempdir().unwrap();
         // The program sees the small disk; what is on it is looked at before it goes away.
         let script = format!(
-            "mount -t tmpfs -o size=1m none . && cd \"$PWD\" && echo yesterday > release.parquet && mkdir releases \
+            "mount -t tmpfs -o size=256k none . && cd \"$PWD\" && echo yesterday > release.parquet && mkdir releases \
              && echo yesterday > releases/old.csv && {PROGRAM} -q -c \"$1\" ; echo code=$? ; find . -type f -exec cat {{}} + ; find ."
         );
         let output = Command::new("unshare")
