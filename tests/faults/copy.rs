@@ -4,17 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::arrow::ipc::reader::FileReader;
+use datafusion::catalog::Session;
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::error::Result;
-use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::object_store::local::LocalFileSystem;
 use datafusion::object_store::memory::InMemory;
 use datafusion::object_store::path::Path as Location;
 use datafusion::object_store::{ObjectStore, ObjectStoreExt};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
+use datafusion_anonymize::engine::{AnonymizeExtensionPlanner, StageReleases, register_sql};
 use tempfile::TempDir;
 use url::Url;
 
@@ -340,7 +347,7 @@ async fn an_input_that_fails_leaves_what_was_there() {
     }
 }
 
-/// `INSERT INTO` is staged like `COPY`, whatever the planner of the host is.
+/// `INSERT INTO` is staged like `COPY`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insert_comes_as_a_whole() {
     let shelf = Shelf::disk();
@@ -410,6 +417,50 @@ async fn the_plan_says_that_files_come_together() {
         assert_eq!(plan.to_string().contains("sink=StagedSink("), is_staged, "{plan}");
     }
     assert_eq!(shelf.contents().await, before);
+}
+
+/// A host that plans by itself, as the documentation of `register_sql` says.
+#[derive(Debug)]
+struct HostPlanner;
+
+#[async_trait]
+impl QueryPlanner for HostPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let ours = Arc::new(AnonymizeExtensionPlanner);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![ours]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_query_planner(Arc::new(HostPlanner))
+        .with_physical_optimizer_rule(Arc::new(StageReleases))
+        .build();
+    let with_rule = SessionContext::new_with_state(state);
+    register_sql(&with_rule).unwrap();
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_query_planner(Arc::new(HostPlanner))
+        .build();
+    let with_all = SessionContext::new_with_state(state);
+    datafusion_anonymize::register_all(&with_all).unwrap();
+    for context in [with_rule, with_all] {
+        let shelf = Shelf::disk();
+        let before = shelf.contents().await;
+        add_failing_function(&context);
+        let copy = shelf.copy(("release.csv", "CSV"));
+        let failing = copy.replace("k => 5", "k => 601");
+        assert!(failure(&context, &failing).await.contains("cannot"));
+        shelf.check_still(&before).await;
+        assert_eq!(run(&context, &copy).await.unwrap(), ROWS);
+    }
 }
 
 /// While files wait, tables over their directory do not see them, even those that look into directories.
