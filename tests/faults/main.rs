@@ -7,6 +7,7 @@ mod extremes;
 mod input;
 mod memory;
 mod scans;
+mod shelf;
 mod spill;
 mod stores;
 
