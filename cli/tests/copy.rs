@@ -28,6 +28,9 @@ fn copy(rows: usize, target: &str) -> String {
 fn program(directory: &Path, sql: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.current_dir(directory).args(["-q", "-c", sql]).stdin(Stdio::null());
+    // Files are begun early, and not when all rows are there.
+    command.env("DATAFUSION_EXECUTION_OBJECTSTORE_WRITER_BUFFER_SIZE", "65536");
+    command.env("DATAFUSION_EXECUTION_PARQUET_MAX_ROW_GROUP_SIZE", "10000");
     command
 }
 

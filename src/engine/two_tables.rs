@@ -15,7 +15,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::object_store::path::Path;
-use datafusion::object_store::{ObjectStore, ObjectStoreExt};
+use datafusion::object_store::{Error as StoreError, ObjectStore, ObjectStoreExt};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -132,7 +132,8 @@ impl Target {
                 "'{path}' is there already: remove it, or choose another name; two tables of different \
                  releases must not stand side by side"
             ),
-            Err(_) => Ok(target),
+            Err(StoreError::NotFound { .. }) => Ok(target),
+            Err(error) => Err(error.into()),
         }
     }
 

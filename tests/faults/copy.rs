@@ -4,169 +4,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
-use datafusion::arrow::ipc::reader::FileReader;
-use datafusion::common::config::ConfigNonZeroUsize;
+use datafusion::catalog::Session;
 use datafusion::error::Result;
-use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
-use datafusion::object_store::local::LocalFileSystem;
-use datafusion::object_store::memory::InMemory;
-use datafusion::object_store::path::Path as Location;
-use datafusion::object_store::{ObjectStore, ObjectStoreExt};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
-use tempfile::TempDir;
-use url::Url;
+use datafusion_anonymize::engine::{AnonymizeExtensionPlanner, StageReleases, register_sql};
 
+use crate::failure;
 use crate::input::{End, broken};
-use crate::stores::{Contents, Fault, Faults, FaultyStore, files, objects};
-use crate::{eventually, failure};
-
-const ROWS: u64 = 600;
-const RELEASE: &str =
-    "anonymize((SELECT age, sex, zip, occupation FROM sample_census(rows => 600, seed => 1)),
-    k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'],
-    seed => 'a seed that nobody guesses')";
-
-/// Targets and how they are written; `releases/` is there already.
-const TARGETS: [(&str, &str); 9] = [
-    ("release.parquet", "PARQUET"),
-    ("release.csv", "CSV"),
-    ("release.json", "JSON"),
-    ("release.arrow", "ARROW"),
-    ("releases/", "PARQUET"),
-    ("releases/", "CSV PARTITIONED BY (sex)"),
-    ("new.parquet", "PARQUET"),
-    ("new/", "ARROW PARTITIONED BY (sex)"),
-    ("new/below/", "CSV"),
-];
-
-/// What yesterday left.
-const YESTERDAY: [&str; 6] = [
-    "release.parquet",
-    "release.csv",
-    "release.json",
-    "release.arrow",
-    "releases/old.parquet",
-    "releases/sex=female/old.csv",
-];
-
-/// A store with yesterday's files.
-enum Shelf {
-    Memory(Arc<InMemory>),
-    Disk(TempDir),
-}
-
-impl Shelf {
-    async fn memory() -> Self {
-        let store = Arc::new(InMemory::new());
-        for name in YESTERDAY {
-            store.put(&Location::from(name), "yesterday".into()).await.unwrap();
-        }
-        Self::Memory(store)
-    }
-
-    fn disk() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        for name in YESTERDAY {
-            let path = directory.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "yesterday").unwrap();
-        }
-        Self::Disk(directory)
-    }
-
-    async fn new(is_disk: bool) -> Self {
-        if is_disk { Self::disk() } else { Self::memory().await }
-    }
-
-    fn store(&self) -> Arc<dyn ObjectStore> {
-        match self {
-            Self::Memory(store) => Arc::clone(store) as _,
-            Self::Disk(_) => Arc::new(LocalFileSystem::new()),
-        }
-    }
-
-    fn url(&self, name: &str) -> String {
-        match self {
-            Self::Memory(_) => format!("memory://shelf/{name}"),
-            Self::Disk(directory) => directory.path().join(name).display().to_string(),
-        }
-    }
-
-    async fn contents(&self) -> Contents {
-        match self {
-            Self::Memory(store) => objects(store.as_ref()).await,
-            Self::Disk(directory) => files(directory.path()),
-        }
-    }
-
-    /// Waits for writers that are on their way out: what they began is hidden and goes with them.
-    async fn tidy(&self) {
-        if let Self::Disk(directory) = self {
-            let is_tidy =
-                || files(directory.path()).keys().all(|name| !name.contains(".anonymize-"));
-            eventually("the removal of what is hidden", is_tidy).await;
-        }
-    }
-
-    /// Nothing has changed.
-    async fn check_still(&self, before: &Contents) {
-        self.tidy().await;
-        let after = self.contents().await;
-        let changed = |name: &&String| after.get(*name) != before.get(*name);
-        let changed: Vec<_> = after.keys().chain(before.keys()).filter(changed).collect();
-        assert!(changed.is_empty(), "{changed:?}");
-    }
-
-    /// A session that writes to it.
-    fn session(&self, faults: &Arc<Faults>) -> SessionContext {
-        let mut config = SessionConfig::new().with_target_partitions(2).with_batch_size(100);
-        let execution = &mut config.options_mut().execution;
-        // Several files, and several parts of each.
-        execution.minimum_parallel_output_files = ConfigNonZeroUsize::try_new(2).unwrap();
-        execution.objectstore_writer_buffer_size = 4096;
-        let context = SessionContext::new_with_config(config);
-        datafusion_anonymize::register_all(&context).unwrap();
-        let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
-        let url = match self {
-            Self::Memory(_) => "memory://shelf",
-            Self::Disk(_) => "file://",
-        };
-        context.register_object_store(&Url::parse(url).unwrap(), Arc::new(store));
-        context
-    }
-
-    fn sound(&self) -> SessionContext {
-        self.session(&Faults::new(usize::MAX, Fault::Refused))
-    }
-
-    fn copy(&self, (name, format): (&str, &str)) -> String {
-        format!("COPY (SELECT * FROM {RELEASE}) TO '{}' STORED AS {format}", self.url(name))
-    }
-
-    /// The rows in files that are new or changed.
-    async fn new_rows(&self, before: &Contents, format: &str) -> u64 {
-        let after = self.contents().await;
-        let is_new = |name: &&String| !name.ends_with('/') && after.get(*name) != before.get(*name);
-        let new: Vec<&String> = after.keys().filter(is_new).collect();
-        let urls: Vec<String> = new.iter().map(|name| self.url(name)).collect();
-        let context = self.sound();
-        let read = match format.split(' ').next().unwrap() {
-            "PARQUET" => context.read_parquet(urls, Default::default()).await,
-            "CSV" => context.read_csv(urls, Default::default()).await,
-            "JSON" => context.read_json(urls, Default::default()).await,
-            // DataFusion does not read its own Arrow files from object stores.
-            _ => return new.iter().map(|name| arrow_rows(&after[*name])).sum(),
-        };
-        read.unwrap().count().await.unwrap() as u64
-    }
-}
-
-fn arrow_rows(bytes: &[u8]) -> u64 {
-    let reader = FileReader::try_new(std::io::Cursor::new(bytes), None).unwrap();
-    reader.map(|batch| batch.unwrap().num_rows() as u64).sum()
-}
+use crate::shelf::{RELEASE, ROWS, Shelf, TARGETS};
+use crate::stores::{Fault, Faults, files};
 
 async fn run(context: &SessionContext, sql: &str) -> Result<u64> {
     let batches: Vec<RecordBatch> = context.sql(sql).await?.collect().await?;
@@ -335,7 +189,7 @@ async fn an_input_that_fails_leaves_what_was_there() {
     }
 }
 
-/// `INSERT INTO` is staged like `COPY`, whatever the planner of the host is.
+/// `INSERT INTO` is staged like `COPY`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insert_comes_as_a_whole() {
     let shelf = Shelf::disk();
@@ -405,6 +259,50 @@ async fn the_plan_says_that_files_come_together() {
         assert_eq!(plan.to_string().contains("sink=StagedSink("), is_staged, "{plan}");
     }
     assert_eq!(shelf.contents().await, before);
+}
+
+/// A host that plans by itself, as the documentation of `register_sql` says.
+#[derive(Debug)]
+struct HostPlanner;
+
+#[async_trait]
+impl QueryPlanner for HostPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let ours = Arc::new(AnonymizeExtensionPlanner);
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![ours]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_query_planner(Arc::new(HostPlanner))
+        .with_physical_optimizer_rule(Arc::new(StageReleases))
+        .build();
+    let with_rule = SessionContext::new_with_state(state);
+    register_sql(&with_rule).unwrap();
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_query_planner(Arc::new(HostPlanner))
+        .build();
+    let with_all = SessionContext::new_with_state(state);
+    datafusion_anonymize::register_all(&with_all).unwrap();
+    for context in [with_rule, with_all] {
+        let shelf = Shelf::disk();
+        let before = shelf.contents().await;
+        add_failing_function(&context);
+        let copy = shelf.copy(("release.csv", "CSV"));
+        let failing = copy.replace("k => 5", "k => 601");
+        assert!(failure(&context, &failing).await.contains("cannot"));
+        shelf.check_still(&before).await;
+        assert_eq!(run(&context, &copy).await.unwrap(), ROWS);
+    }
 }
 
 /// While files wait, tables over their directory do not see them, even those that look into directories.

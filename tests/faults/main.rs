@@ -9,6 +9,7 @@ mod input;
 mod memory;
 mod parquet;
 mod scans;
+mod shelf;
 mod spill;
 mod stores;
 
