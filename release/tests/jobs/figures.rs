@@ -16,7 +16,7 @@ use tempfile::tempdir;
 
 use crate::Draft;
 
-const PEOPLE: &str = "SELECT 17 + value * 31 % 74 AS age, value * 7919 % 87654 AS salary, 'd' || value % 7 AS disease
+const PEOPLE: &str = "SELECT 17 + value * 31 % 74 AS age, value * 7919 % 87654 AS salary, 'd' || (value % 7) AS disease
   FROM generate_series(0, 1999)";
 
 const OPTIONS: &str = r#"
