@@ -20,9 +20,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::arrow_copy::unpacked_for_arrow;
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
-use super::file_statistics::{
-    blind_to_file_statistics, pruned_by_what_is_told, without_file_statistics,
-};
+use super::file_statistics::{pruned_by_what_is_told, without_file_statistics};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
@@ -111,11 +109,7 @@ impl AnonymizeQueryPlanner {
         }
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        let plan = match blind_to_file_statistics(session) {
-            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await?,
-            None => planner.create_physical_plan(logical_plan, session).await?,
-        };
-        pruned_by_what_is_told(plan)
+        pruned_by_what_is_told(planner.create_physical_plan(logical_plan, session).await?)
     }
 }
 
