@@ -469,3 +469,26 @@ fn a_failed_publish_leaves_neither_file_behind() {
     let outcome = run(&["publish", "--quasi-identifiers", "qi.parquet"]);
     assert_eq!(outcome.code, Some(2));
 }
+
+/// Half of the rows are in a row group of which the file has no statistics.
+#[test]
+fn plain_queries_read_what_is_in_a_file() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/faults/partial_statistics.parquet");
+    let query = format!(
+        "SELECT count(DISTINCT note) AS notes, max(length(note)) AS longest,
+           count(*) FILTER (WHERE isnan(score)) AS nans FROM '{file}'; SELECT length(max(note)) AS largest FROM '{file}'"
+    );
+    for collect in ["true", "false"] {
+        let outcome: Outcome = program(TempDir::new().unwrap().path())
+            .env("DATAFUSION_EXECUTION_COLLECT_STATISTICS", collect)
+            .args(["-c", &query, "--format", "csv"])
+            .output()
+            .unwrap()
+            .into();
+        assert_eq!(
+            outcome.stdout, "notes,longest,nans\n2,5000,10\nlargest\n5000\n",
+            "{}",
+            outcome.stderr
+        );
+    }
+}

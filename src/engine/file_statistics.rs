@@ -9,21 +9,23 @@
 //! them alone and reads one without statistics, except where a predicate asks for what bounds do not tell:
 //! statistics leave NaN out, which is larger than all numbers, and a count of NULLs that is missing is taken for 0.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, Statistics};
+use datafusion::config::ConfigOptions;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::SessionState;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, IsNullExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+
+use super::exec::AnonymizeExec;
+use super::reports::ReportExec;
 
 /// The same plan over files of which the number of rows is known and nothing else.
 pub(super) fn without_file_statistics(
@@ -68,16 +70,35 @@ fn forgetting(files: &FileScanConfig) -> FileScanConfig {
         .build()
 }
 
-/// A session that plans without the statistics of files: scalar subqueries of an input stand beside the operator
-/// that reads it, where [`without_file_statistics`] does not see them.
-pub(super) fn blind_to_file_statistics(session: &dyn Session) -> Option<Cow<'_, SessionState>> {
-    let state = session.as_any().downcast_ref::<SessionState>()?;
-    if !state.config().collect_statistics() {
-        return Some(Cow::Borrowed(state));
+/// Plans that hold an operator of this crate forget the statistics of all files before any other rule looks at them.
+///
+/// [`AnonymizeExtensionPlanner`](super::AnonymizeExtensionPlanner) does so for what is below an operator. Scalar subqueries of
+/// an input stand beside it, at the top of the plan.
+#[derive(Debug, Default)]
+pub struct ForgetFileStatistics;
+
+impl PhysicalOptimizerRule for ForgetFileStatistics {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if holds_our_operators(&plan) { without_file_statistics(plan) } else { Ok(plan) }
     }
-    let mut state = state.clone();
-    state.config_mut().options_mut().execution.collect_statistics = false;
-    Some(Cow::Owned(state))
+
+    fn name(&self) -> &str {
+        "ForgetFileStatistics"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<AnonymizeExec>()
+        || plan.is::<ReportExec>()
+        || plan.children().into_iter().any(holds_our_operators)
 }
 
 /// The same plan, in which no row group is skipped by a predicate that its statistics cannot answer.

@@ -33,6 +33,7 @@ pub use exec::{
     AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, PlanForCluster,
     ReleaseShape, WithheldErrorsExec,
 };
+pub use file_statistics::ForgetFileStatistics;
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};

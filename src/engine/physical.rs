@@ -20,9 +20,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::arrow_files::with_plain_columns;
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
-use super::file_statistics::{
-    blind_to_file_statistics, pruned_by_what_is_told, without_file_statistics,
-};
+use super::file_statistics::{pruned_by_what_is_told, without_file_statistics};
 use super::logical::AnonymizeNode;
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
@@ -113,11 +111,7 @@ impl AnonymizeQueryPlanner {
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
         let logical_plan = &with_plain_columns(logical_plan.clone())?;
-        let plan = match blind_to_file_statistics(session) {
-            Some(state) => planner.create_physical_plan(logical_plan, state.as_ref()).await?,
-            None => planner.create_physical_plan(logical_plan, session).await?,
-        };
-        pruned_by_what_is_told(plan)
+        pruned_by_what_is_told(planner.create_physical_plan(logical_plan, session).await?)
     }
 }
 

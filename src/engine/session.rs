@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::config::AnonymizeConfig;
 use super::exec::PlanCells;
+use super::file_statistics::ForgetFileStatistics;
 use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
 use super::staging::StageReleases;
@@ -58,9 +60,11 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
 pub fn with_planning(state: SessionState) -> SessionState {
     let inner = Arc::clone(state.query_planner());
     let session_id = state.session_id().to_owned();
+    let rules = forgetting_first(&state);
     SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
+        .with_physical_optimizer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
         .with_physical_optimizer_rule(Arc::new(PlanCells))
         .with_physical_optimizer_rule(Arc::new(StageReleases))
@@ -71,10 +75,18 @@ pub fn with_planning(state: SessionState) -> SessionState {
 pub fn with_cluster_planning(state: SessionState) -> SessionState {
     let planner = AnonymizeQueryPlanner::for_cluster(Arc::clone(state.query_planner()));
     let session_id = state.session_id().to_owned();
+    let rules = forgetting_first(&state);
     SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_query_planner(Arc::new(planner))
+        .with_physical_optimizer_rules(rules)
         .build()
+}
+
+/// The session's rules behind one of ours: aggregates would be answered from statistics by the first of them.
+fn forgetting_first(state: &SessionState) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let forget = std::iter::once(Arc::new(ForgetFileStatistics) as _);
+    forget.chain(state.physical_optimizers().iter().cloned()).collect()
 }
 
 /// The settings of this crate, which `SET anonymize.… = …` changes.

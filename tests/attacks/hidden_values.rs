@@ -49,10 +49,6 @@ fn sent(batch: &RecordBatch) -> Vec<u8> {
     writer.into_inner().unwrap()
 }
 
-fn holds(haystack: &[u8], needle: &str) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
-}
-
 /// Labels and notes of the release that these batches do not show and that are found in their bytes:
 /// in memory, and as an IPC stream.
 fn found(batches: &[RecordBatch], release: &[RecordBatch]) -> (usize, usize, usize) {
@@ -60,6 +56,7 @@ fn found(batches: &[RecordBatch], release: &[RecordBatch]) -> (usize, usize, usi
     for batch in batches {
         let schema = batch.schema();
         let stream = sent(batch);
+        let stream = String::from_utf8_lossy(&stream);
         for (field, column) in schema.fields().iter().zip(batch.columns()) {
             let shown: BTreeSet<String> = texts(column).collect();
             let of_release = release.iter().filter_map(|batch| batch.column_by_name(field.name()));
@@ -70,11 +67,13 @@ fn found(batches: &[RecordBatch], release: &[RecordBatch]) -> (usize, usize, usi
             };
             let hidden: Vec<&String> = all.iter().filter(is_hidden).collect();
             let memory = bytes(column);
+            let memory = String::from_utf8_lossy(&memory);
             let extra = column.as_any_dictionary_opt().map_or(0, |dictionary| {
                 texts(dictionary.values()).filter(|value| !shown.contains(value)).count()
             });
-            in_memory += hidden.iter().filter(|text| holds(&memory, text)).count().max(extra);
-            in_stream += hidden.iter().filter(|text| holds(&stream, text)).count();
+            in_memory +=
+                hidden.iter().filter(|text| memory.contains(text.as_str())).count().max(extra);
+            in_stream += hidden.iter().filter(|text| stream.contains(text.as_str())).count();
             hidden_values += hidden.len();
         }
     }
@@ -100,7 +99,7 @@ async fn batches_hold_no_value_of_rows_that_are_not_shown() {
         "SELECT * FROM RELEASE ORDER BY note LIMIT 7",
         "SELECT age, viewed FROM RELEASE JOIN (VALUES ('Sales')) AS wanted (job) ON occupation = job LIMIT 20",
         "SELECT DISTINCT zip FROM RELEASE WHERE note LIKE '%7'",
-        "SELECT zip, max(viewed), min(note) FROM RELEASE GROUP BY zip HAVING count(*) > 11",
+        "SELECT zip, max(viewed) AS viewed, min(note) AS note FROM RELEASE GROUP BY zip HAVING min(note) LIKE '%7'",
         "SELECT nullif(arrow_cast(age, 'Utf8'), 'x') AS age, note FROM RELEASE WHERE note LIKE '%9'",
     ];
     let mut checked = 0;
@@ -149,11 +148,12 @@ async fn arrow_files_hold_a_release_and_no_other_rows() {
         assert_eq!(read.len(), rows);
         assert_eq!(read, lines(&run(&context, &query).await), "the order of the rows too");
         let file = std::fs::read(&path).unwrap();
+        let file = String::from_utf8_lossy(&file);
         let shown: BTreeSet<&String> = read.iter().flatten().collect();
         let notes = release.iter().flat_map(|batch| texts(batch.column_by_name("note").unwrap()));
         let hidden = |note: &String| !shown.iter().any(|shown| shown.contains(note.as_str()));
         let hidden: Vec<String> = notes.filter(hidden).collect();
-        assert_eq!(hidden.iter().filter(|note| holds(&file, note)).count(), 0, "{name}");
+        assert_eq!(hidden.iter().filter(|note| file.contains(note.as_str())).count(), 0, "{name}");
         assert!(rows == 2000 || hidden.len() > 1000);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anonymize_release::report::{Source, options_of, report};
 use anonymize_release::{Job, Outcome, RunOptions, run};
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::tempdir;
 
 use crate::Draft;
@@ -267,4 +267,44 @@ async fn hierarchies_of_columns_with_any_name_are_queries() {
         ..Draft::new("out")
     };
     draft.run(directory.path()).await.unwrap();
+}
+
+/// Ten rows of 'a' and 1, and ten of a long string and NaN, of which the file has no statistics.
+const PARTIAL_STATISTICS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/faults/partial_statistics.parquet");
+
+#[tokio::test]
+async fn row_groups_without_statistics_are_published_as_they_are() {
+    let directory = tempdir().unwrap();
+    let text = format!(
+        r#"
+        query = "SELECT * FROM lake"
+        [input.lake]
+        path = "{PARTIAL_STATISTICS}"
+        [anonymize]
+        k = 5
+        quasi_identifiers = ["age"]
+        sensitive = ["disease"]
+        keep = ["note", "score"]
+        seed = "a secret of enough letters"
+        [output]
+        path = "out"
+        "#
+    );
+    let outcome = release(directory.path(), &text).await;
+    assert_eq!(outcome.manifest.counts.rows_published, 20);
+    let table = directory.path().join("out").join(&outcome.manifest.tables[0].location);
+    let config = SessionConfig::new().with_collect_statistics(false);
+    let context = SessionContext::new_with_config(config);
+    let table = format!("{}/", table.display());
+    context.register_parquet("published", &table, Default::default()).await.unwrap();
+    let rows = context.sql(
+        "SELECT * FROM published
+         WHERE age = '30' AND note = 'a' AND disease = 'a' AND score = 1
+           OR age = '40' AND length(note) = 5000 AND disease = note AND isnan(score)",
+    );
+    assert_eq!(rows.await.unwrap().count().await.unwrap(), 20);
+    let job = Job::from_toml(&text, directory.path()).unwrap();
+    let source = Source { job, published: None, threshold: None, title: None };
+    report(&source, &SessionContext::new()).await.unwrap();
 }

@@ -14,8 +14,10 @@ use futures::{StreamExt, stream};
 
 use super::summary::Summary;
 use super::{CellExec, CellStep, as_stream};
+use crate::columnar::live_batch;
 use crate::engine::exec::form::check_suppressed_rows;
 use crate::engine::exec::metrics::{UNIT_SHARE, share};
+use crate::engine::execution_error;
 
 /// Where reading has come to.
 struct Gathering {
@@ -96,6 +98,7 @@ impl Gathering {
         let rows = batch.num_rows() - first;
         self.rows.0 += rows as u64;
         let numbers = self.number(&classes.values()[first..])?;
+        let all = rows;
         let rows = rows.min(self.wanted);
         let mut columns = batch.slice(first, rows).columns()[..published].to_vec();
         for (column, field) in columns.iter_mut().zip(self.schema.fields()) {
@@ -108,7 +111,8 @@ impl Gathering {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.schema);
-        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &options)?))
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        Ok(Some(if rows < all { live_batch(&batch).map_err(execution_error)? } else { batch }))
     }
 
     /// Numbers classes as they come.
