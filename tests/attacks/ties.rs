@@ -82,7 +82,7 @@ impl Pairs {
 }
 
 /// Guesses about rows that stand alone beside the rows of another tuple, by an attacker who knows the values
-/// of every other such row.
+/// of half of them.
 #[derive(Debug, Default)]
 struct Guesses {
     count: u64,
@@ -97,17 +97,18 @@ impl Guesses {
         let mut classes: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
         release.iter().for_each(|row| classes.entry(row.class).or_default().push(*row));
         let alone = classes.values().filter_map(|class| Some((class, stands_alone(class)?)));
-        let alone: Vec<_> = alone.collect();
+        // Sides alternate from class to class.
+        let (friends, others): (Vec<_>, Vec<_>) =
+            alone.partition(|(_, (row, _))| mixed(row.class) % 2 == 0);
         // How often each value was met, by the side on which the other tuple lies.
-        let mut met: HashMap<(bool, u64), f64> = HashMap::new();
-        for (_, (row, side)) in alone.iter().step_by(2) {
-            *met.entry((*side, row.value)).or_default() += 1.0;
+        let mut met: HashMap<(bool, u64), u64> = HashMap::new();
+        for (_, (row, side)) in &friends {
+            *met.entry((*side, row.value)).or_default() += 1;
         }
-        for (class, (row, side)) in alone.iter().skip(1).step_by(2) {
-            let weight = |row: &&Known| met.get(&(*side, row.value)).copied().unwrap_or(0.0);
-            let Some(guess) = class.iter().max_by(|a, b| weight(a).total_cmp(&weight(b))) else {
-                continue;
-            };
+        for (class, (row, side)) in &others {
+            let met =
+                |row: &&Known| (met.get(&(*side, row.value)).copied().unwrap_or(0), row.value);
+            let Some(guess) = class.iter().max_by_key(met) else { continue };
             let rows = class.iter().filter(|row| row.value == guess.value).count();
             let share = rows as f64 / class.len() as f64;
             self.count += 1;

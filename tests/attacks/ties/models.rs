@@ -80,7 +80,7 @@ fn compare(name: &str, people: &People) {
 #[tokio::test(flavor = "multi_thread")]
 async fn models_keep_the_classes_of_random_ties() {
     // Few tuples of many rows.
-    let sql = "SELECT age / 10, sex, race, 0, 0, 0, 0, 0, occupation FROM sample_census(rows => 6000, seed => 3)";
+    let sql = "SELECT age / 10 AS age, sex, race, 0 AS a, 0 AS b, 0 AS c, 0 AS d, 0 AS e, occupation FROM sample_census(rows => 6000, seed => 3)";
     compare("sample_census", &people(&session(), sql).await);
 }
 
