@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use datafusion::prelude::CsvReadOptions;
+use datafusion_anonymize::hierarchy::Axis;
 use datafusion_anonymize::model::{Model, Requirement, RowKeys, SensitiveColumn, Store};
 
 use super::{Direct, K, SEEDS, Table, by_value, mixed};
@@ -35,7 +36,7 @@ struct Counts {
     random: usize,
 }
 
-fn count((codes, values): &People, method: Direct, model: &Model) -> Counts {
+fn count((codes, values): &People, axes: &[Axis], (method, model): (Direct, &Model)) -> Counts {
     let requirement = Requirement { k: K, models: vec![model.clone()] };
     let cardinality = values.iter().max().map_or(0, |largest| largest + 1);
     let sensitive = [SensitiveColumn {
@@ -44,7 +45,7 @@ fn count((codes, values): &People, method: Direct, model: &Model) -> Counts {
         cardinality,
         ordered: false,
     }];
-    let table = Table { codes, requirement: &requirement, sensitive: &sensitive };
+    let table = Table { codes, axes, requirement: &requirement, sensitive: &sensitive };
     let values: Vec<u64> = values.iter().map(|value| u64::from(*value)).collect();
     let random = |draw: u64| RowKeys {
         ties: (0..values.len() as u64).map(|row| mixed(row << 8 | draw)).collect(),
@@ -66,9 +67,14 @@ fn compare(name: &str, people: &People) {
         ("l => 3", Model::Distinct { column: 0, at_least: 3, unit: false }),
         ("alpha => 0.4", Model::Share { column: 0, alpha: 0.4 }),
     ];
+    // The first is a number, the others are texts without a hierarchy.
+    let codes = |at: usize| people.0.iter().map(|row| row[at]).max().unwrap_or(0) + 1;
+    let numbers: Vec<f64> = (0..codes(0)).map(f64::from).collect();
+    let texts = (1..8).map(|at| Axis::set(codes(at) as usize, false));
+    let axes: Vec<Axis> = std::iter::once(Axis::line(&numbers, false)).chain(texts).collect();
     for method in [Direct::Rounded, Direct::Layered] {
         for (option, model) in &models {
-            let counts = count(people, method, model);
+            let counts = count(people, &axes, (method, model));
             println!("{name}, {method:?}, {option}: {counts:?}");
             assert!(counts.ours * 100 >= counts.random * 98, "{method:?} {option}: {counts:?}");
             // The control: an order that is made of values is found out.
@@ -80,7 +86,7 @@ fn compare(name: &str, people: &People) {
 #[tokio::test(flavor = "multi_thread")]
 async fn models_keep_the_classes_of_random_ties() {
     // Few tuples of many rows.
-    let sql = "SELECT age / 10, sex, race, 0, 0, 0, 0, 0, occupation FROM sample_census(rows => 6000, seed => 3)";
+    let sql = "SELECT age / 10 AS age, sex, race, 0 AS a, 0 AS b, 0 AS c, 0 AS d, 0 AS e, occupation FROM sample_census(rows => 6000, seed => 3)";
     compare("sample_census", &people(&session(), sql).await);
 }
 
@@ -91,7 +97,7 @@ async fn models_keep_the_classes_of_random_ties_on_adult() {
     let options = CsvReadOptions::new().delimiter(b';');
     let file = directory.join("adult.csv").display().to_string();
     context.register_csv("adult", file, options).await.unwrap();
-    let sql = r#"SELECT sex, age, race, "marital-status", education, "native-country", workclass, "salary-class",
+    let sql = r#"SELECT age, sex, race, "marital-status", education, "native-country", workclass, "salary-class",
         occupation FROM adult"#;
     let people = people(&context, sql).await;
     assert_eq!(people.0.len(), 30_162);
