@@ -365,7 +365,7 @@ async fn two_tables_or_none() {
             let context = shelf.session(&Faults::new(at, Fault::Refused));
             let release = RELEASE.replace(
                 "k => 5",
-                "k => 5, method => 'alpha_k', alpha => 0.5, mix => true, publish => 'sensitive'",
+                "k => 5, method => 'alpha_k', alpha => 0.5, publish => 'sensitive'",
             );
             let release = context.sql(&format!("SELECT * FROM {release}")).await.unwrap();
             let two = TwoFiles {

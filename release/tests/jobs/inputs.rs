@@ -114,7 +114,7 @@ async fn every_kind_of_release_has_a_page() {
             "a requirement for each combination of columns",
         ),
         (
-            "method = \"alpha_k\"\nk = 5\nalpha = 0.4\nmix = true\nsuppression_limit = 0.1\n",
+            "method = \"alpha_k\"\nk = 5\nalpha = 0.4\nsuppression_limit = 0.1\n",
             "identifiers = [\"person_id\", \"zip\"]\n",
             "what is lost is the connection between the two",
         ),

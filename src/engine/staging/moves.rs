@@ -80,6 +80,13 @@ impl Moves {
     pub(super) fn reveal(&mut self, may_replace: bool) -> io::Result<()> {
         for step in &self.moves {
             may_fail()?;
+            if step.is_directory() && step.to.is_dir() {
+                // Another part of the same release has brought the directory since.
+                step.check_new()?;
+                self.done += 1;
+                join(&step.from, &step.to)?;
+                continue;
+            }
             match may_replace && !step.is_directory() {
                 true => fs::rename(&step.from, &step.to)?,
                 false => rename_to_new(step)?,
@@ -130,6 +137,27 @@ impl Move {
     fn is_directory(&self) -> bool {
         self.files.first() != Some(&self.to)
     }
+
+    /// Errors if a file is there that this step would bring.
+    fn check_new(&self) -> io::Result<()> {
+        match self.files.iter().any(|file| fs::symlink_metadata(file).is_ok()) {
+            true => Err(ErrorKind::AlreadyExists.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Moves what is in a directory into another one that is there.
+fn join(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        match target.is_dir() && entry.file_type()?.is_dir() {
+            true => join(&entry.path(), &target)?,
+            false => fs::rename(entry.path(), &target)?,
+        }
+    }
+    Ok(())
 }
 
 /// The outermost name on the way from `root` to a file that is not there, or the file itself.
@@ -282,6 +310,32 @@ mod tests {
         assert_eq!(contents(root.path()), before);
         assert!(!publish(root.path(), &["d"], true, usize::MAX));
         assert_eq!(contents(root.path()), before);
+    }
+
+    /// Two tables of one release in directories below one that neither finds there.
+    #[test]
+    fn parts_of_a_release_share_a_new_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let part = |name: &str| {
+            let hidden = root.path().join(format!(".{}", name.replace('/', "-")));
+            fs::create_dir(&hidden).unwrap();
+            fs::write(hidden.join("0"), name).unwrap();
+            let waiting = Waiting { from: hidden.join("0"), to: root.path().join(name) };
+            Moves::prepare(root.path(), &hidden, vec![waiting]).unwrap()
+        };
+        let (mut one, mut other) = (part("new/a/qi.csv"), part("new/b/sa.csv"));
+        let mut same = part("new/a/qi.csv2");
+        one.reveal(false).unwrap();
+        other.reveal(false).unwrap();
+        assert_eq!(fs::read(root.path().join("new/a/qi.csv")).unwrap(), b"new/a/qi.csv");
+        assert_eq!(fs::read(root.path().join("new/b/sa.csv")).unwrap(), b"new/b/sa.csv");
+        assert!(other.take_back().is_empty());
+        assert!(!root.path().join("new/b").exists() && root.path().join("new/a/qi.csv").exists());
+        // A file of that name is not replaced.
+        fs::write(root.path().join("new/a/qi.csv2"), "of another").unwrap();
+        assert!(same.reveal(false).is_err());
+        assert!(same.take_back().is_empty());
+        assert_eq!(fs::read(root.path().join("new/a/qi.csv2")).unwrap(), b"of another");
     }
 
     /// A new directory comes in one rename, and what others put into it since stays when it goes again.
