@@ -256,9 +256,10 @@ pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Resul
 pub fn row_bytes(columns: usize, constraints: &[Constraint]) -> usize {
     // A number, a key while numbering, and a place among the group's rows.
     const GROUPING: usize = 4 + 8 + 4;
-    // Its tuple, its place among the tuple's rows, and its key when rows join the suppressed ones.
+    // Its tuple, its place among the tuple's rows, and its key when rows join the suppressed ones. By then
+    // the groups are gone.
     const JOINING: usize = 4 + 4 + 24;
-    4 * columns + 24 + GROUPING * constraints.len() + JOINING
+    4 * columns + 24 + JOINING.max(GROUPING * constraints.len())
 }
 
 /// How a part was solved.
