@@ -274,7 +274,9 @@ async fn losses_of(context: &SessionContext, directory: &Path, call: &str, age: 
     let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
     let by_range = measured(&batches, directory, age, YEARS);
     let reported = reported(&plan).unwrap();
-    assert!((reported - by_range).abs() < 1e-4, "{reported} reported, {by_range} measured: {call}");
+    // What is told has three digits.
+    let told = (reported - by_range).abs() <= by_range * 0.005 + 1e-4;
+    assert!(told, "{reported} reported, {by_range} measured: {call}");
     (by_range, measured(&batches, directory, age, HIERARCHY_YEARS))
 }
 

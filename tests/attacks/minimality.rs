@@ -13,8 +13,8 @@ use datafusion_anonymize::method::layered::{self, layered};
 use datafusion_anonymize::method::partition::{Cut, Split, partition};
 use datafusion_anonymize::model::{Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn};
 
-const PERSONS: usize = 12;
-const TABLES: u64 = 120;
+const PERSONS: usize = 10;
+const TABLES: u64 = 40;
 
 #[derive(Debug, Clone, Copy)]
 enum Method {
@@ -90,7 +90,7 @@ fn replay(method: Method, persons: &[[u32; 2]], values: &[u32], model: &Model) -
             world
         };
         worlds = worlds.iter().flat_map(|world| orders.iter().map(|o| placed(world, o))).collect();
-        if worlds.len() > 20_000 {
+        if worlds.len() > 2_000 {
             return None;
         }
     }

@@ -94,7 +94,7 @@ const NO_CLASS: u32 = u32::MAX;
 /// ```
 /// use datafusion_anonymize::method::{Job, Variant, alpha_k::alpha_k};
 /// use datafusion_anonymize::model::{
-///     Cancel, Model, Requirement, RowKeys, RowTable, Seed, SensitiveColumn,
+///     Cancel, Model, Purpose, Requirement, RowKeys, RowTable, Secret, SensitiveColumn,
 /// };
 ///
 /// // Four rows with the values a, a, b, c and no value in more than half of a class.
@@ -108,7 +108,8 @@ const NO_CLASS: u32 = u32::MAX;
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// let grouping = alpha_k(&mut rows, &job, Variant::Best, Seed::random()?)?;
+/// let seed = Secret::random()?.seed(Purpose::Mixing);
+/// let grouping = alpha_k(&mut rows, &job, Variant::Best, seed)?;
 /// assert_eq!(grouping.classes.len(), 2);
 /// assert_eq!(grouping.suppressed, 0);
 /// # Ok::<(), datafusion_anonymize::Error>(())
