@@ -66,54 +66,73 @@ fn contents(root: &Path) -> (BTreeMap<String, Vec<u8>>, usize) {
     (visible, hidden)
 }
 
-/// Starts the program over so many rows that it is still at work when there are so many hidden files.
-fn start(directory: &Path, target: &str, hidden: usize) -> Child {
-    let mut command = program(directory, &copy(300_000, target));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    while contents(directory).1 < hidden {
-        assert!(child.try_wait().unwrap().is_none(), "the program ended before it could be hit");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    child
+fn send(signal: &str, child: &Child) {
+    let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
 }
 
-fn signal(child: &Child, signal: &str) {
-    let hit = Command::new("kill").args([signal, &child.id().to_string()]).status();
-    assert!(hit.unwrap().success());
+/// Whether a process stands still, or has ended.
+fn stands(child: &Child) -> bool {
+    let state = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    state.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
+}
+
+/// Stops the program when there are so many hidden files, looks whether it is still at work, and then sends it a
+/// signal. Takes more rows if it was faster. Returns the directory and the exit code.
+fn hit(target: &str, hidden: usize, signal: &str) -> (tempfile::TempDir, Option<i32>) {
+    for rows in [100_000, 400_000, 1_600_000, 6_400_000] {
+        let directory = yesterday();
+        let (before, _) = contents(directory.path());
+        let mut command = program(directory.path(), &copy(rows, target));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while contents(directory.path()).1 < hidden && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        send("-STOP", &child);
+        while !stands(&child) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (now, left) = contents(directory.path());
+        if now == before && left >= hidden {
+            send(signal, &child);
+            send("-CONT", &child);
+            return (directory, child.wait().unwrap().code());
+        }
+        send("-CONT", &child);
+        assert!(child.wait().unwrap().success(), "{target}");
+    }
+    panic!("the program was always faster");
 }
 
 #[test]
 fn a_killed_copy_leaves_yesterdays_release() {
+    let (before, _) = contents(yesterday().path());
     for (target, name) in TARGETS {
         // Before the first row, and when files are being written.
         for hidden in [1, 2] {
-            let directory = yesterday();
-            let (before, _) = contents(directory.path());
-            let mut child = start(directory.path(), target, hidden);
-            signal(&child, "-KILL");
-            child.wait().unwrap();
+            let (directory, code) = hit(target, hidden, "-KILL");
+            assert_eq!(code, None, "{target}");
             let (after, left) = contents(directory.path());
             assert_eq!(after, before, "{target}");
-            assert!(left > 0, "{target}: it was not hit in the middle");
+            assert!(left > 0, "{target}");
             // The next one works, and removes what is left.
-            assert!(program(directory.path(), &copy(1000, target)).status().unwrap().success());
+            let next = program(directory.path(), &copy(1000, target)).output().unwrap();
+            assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stderr));
             let (after, left) = contents(directory.path());
             assert_eq!(left, 0, "{target}");
-            assert!(after.iter().any(|(file, bytes)| file.starts_with(name)
-                && !bytes.is_empty()
-                && before.get(file) != Some(bytes)));
+            let is_new = |(file, bytes): (&String, &Vec<u8>)| {
+                file.starts_with(name) && !bytes.is_empty() && before.get(file) != Some(bytes)
+            };
+            assert!(after.iter().any(is_new), "{target}");
         }
     }
 }
 
 #[test]
 fn an_interrupted_copy_leaves_nothing() {
+    let before = contents(yesterday().path());
     for (target, _) in TARGETS {
-        let directory = yesterday();
-        let before = contents(directory.path());
-        let mut child = start(directory.path(), target, 2);
-        signal(&child, "-INT");
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{target}");
+        let (directory, code) = hit(target, 2, "-INT");
+        assert_eq!(code, Some(130), "{target}");
         assert_eq!(contents(directory.path()), before, "{target}");
     }
 }
