@@ -51,12 +51,12 @@ async fn release(
         let names: Vec<&str> = columns.iter().map(|column| COLUMNS[*column]).collect();
         format!("{{columns: ['{}'], k: {k}}}", names.join("', '"))
     });
-    let has_zip = columns.contains(&"zip");
-    let hierarchies = if has_zip { ", hierarchies => {zip: prefixes(3, 2)}" } else { "" };
+    let zip = if columns.contains(&"zip") { ", zip: prefixes(3, 2)" } else { "" };
+    let hierarchies = format!("hierarchies => {{age: intervals(2, 4, 8, 16, 32){zip}}}");
     let columns = columns.join(", ");
     let sql = format!(
         "SELECT id, {columns} FROM anonymize((SELECT id, {columns}, occupation FROM people_{table}),
-           method => '{method}', constraints => [{}], keep => ['id'], sensitive => ['occupation']{hierarchies},
+           method => '{method}', constraints => [{}], keep => ['id'], sensitive => ['occupation'], {hierarchies},
            suppression_limit => 1, variant => '{variant}', seed => '{seed}')",
         written.collect::<Vec<String>>().join(", ")
     );
