@@ -58,7 +58,7 @@ fn count(
     };
     let classes = |keys: &RowKeys| {
         let largest = table.classes(method, keys).into_iter().max();
-        largest.map_or(0, |class| class as f64 + 1.0)
+        largest.map_or(0.0, |class| class as f64 + 1.0)
     };
     let mean = |keys: &dyn Fn(u64) -> RowKeys| {
         (0..draws).map(|draw| classes(&keys(draw))).sum::<f64>() / draws as f64
