@@ -24,7 +24,7 @@ pub fn work_bytes(rows: usize, classes: usize) -> usize {
 /// where they are. With `means`, numbers are published as means of their classes.
 pub fn shuffle_alike(
     rows: &mut RowTable,
-    classes: Classes,
+    classes: &Classes,
     (axes, means): (&[Axis], bool),
     (keys, seed): (&RowKeys, Seed),
 ) -> Result<Classes> {
@@ -61,7 +61,7 @@ pub fn shuffle_alike(
         }
     }
     drop(looks);
-    rows.reorder_classes(&classes, &order)
+    rows.reorder_classes(classes, &order)
 }
 
 /// What tells a published cell apart from others of its column; `*` is the same for all. Cells that look
@@ -110,8 +110,12 @@ mod tests {
         let sizes = vec![2; codes.len() / 2];
         let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
         let keys = RowKeys::default();
-        let classes =
-            shuffle_alike(&mut rows, classes, (&[axis], means), (&keys, Seed::from_bytes(&[seed])));
+        let classes = shuffle_alike(
+            &mut rows,
+            &classes,
+            (&[axis], means),
+            (&keys, Seed::from_bytes(&[seed])),
+        );
         let classes = classes.unwrap_or_else(|_| unreachable!());
         let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
             with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
@@ -147,7 +151,7 @@ mod tests {
                 let classes = Classes::from_sizes(&[3, 3]).unwrap_or_else(|_| unreachable!());
                 let (axes, keys) = ([line(), line()], RowKeys::default());
                 let secret = (&keys, Seed::from_bytes(&[seed]));
-                let shuffled = shuffle_alike(&mut rows, classes, (&axes, false), secret);
+                let shuffled = shuffle_alike(&mut rows, &classes, (&axes, false), secret);
                 assert_eq!(shuffled.map(|classes| classes.len()), Ok(2));
                 rows.id_at(0)
             })

@@ -50,10 +50,10 @@ fn largest_share(classes: &Released) -> (f64, usize) {
     (largest, fewest)
 }
 
-/// 600 rows, of which one person has 100 of one age and zip.
+/// 600 rows, of which one person has 160 of one age and zip.
 const ONE_OWNS_MANY: &str = "SELECT person, person AS who, age, zip, disease FROM (
-    SELECT CASE WHEN i < 100 THEN 0 ELSE i END AS person, CASE WHEN i < 100 THEN 78 ELSE 20 + i * 7 % 60 END AS age,
-      CASE WHEN i < 100 THEN '123' ELSE CAST(100 + i * 13 % 90 AS VARCHAR) END AS zip, 'd' || (i % 7) AS disease
+    SELECT CASE WHEN i < 160 THEN 0 ELSE i END AS person, CASE WHEN i < 160 THEN 78 ELSE 20 + i * 7 % 60 END AS age,
+      CASE WHEN i < 160 THEN '123' ELSE CAST(100 + i * 13 % 90 AS VARCHAR) END AS zip, 'd' || (i % 7) AS disease
     FROM (SELECT unnest(range(0, 600)) AS i))";
 
 #[tokio::test]

@@ -369,15 +369,15 @@ async fn two_tables_or_none() {
             );
             let release = context.sql(&format!("SELECT * FROM {release}")).await.unwrap();
             let two = TwoFiles {
-                quasi_identifiers: shelf.url("two/qi.parquet"),
-                sensitive: shelf.url("sensitive.csv"),
+                quasi_identifiers: shelf.url("two/qi/qi.parquet"),
+                sensitive: shelf.url("two/sa/sensitive.csv"),
             };
             match write_two_tables(&context, release, &two).await {
                 Ok(rows) => {
                     assert_eq!(rows, [ROWS; 2]);
                     let after = shelf.contents().await;
-                    assert!(after.contains_key("two/qi.parquet"));
-                    assert!(after.contains_key("sensitive.csv"));
+                    assert!(after.contains_key("two/qi/qi.parquet"));
+                    assert!(after.contains_key("two/sa/sensitive.csv"));
                     break;
                 }
                 Err(_) => shelf.check_still(&before).await,

@@ -158,7 +158,7 @@ impl Former<'_> {
         if self.spec.publish.is_none() {
             let secret = (&table.keys, self.seed(Purpose::AlikeClasses));
             let shuffled =
-                shuffle_alike(&mut table.rows, classes, (&axes, self.publishes_means()), secret);
+                shuffle_alike(&mut table.rows, &classes, (&axes, self.publishes_means()), secret);
             classes = shuffled.map_err(execution_error)?;
         }
         timer.done();

@@ -1,12 +1,12 @@
 //! What has been written and is not visible yet.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, fs, io};
 
-use datafusion::common::{exec_datafusion_err, exec_err};
-use datafusion::error::Result;
+use datafusion::common::exec_datafusion_err;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::object_store::local::LocalFileSystem;
 use datafusion::object_store::path::Path as Location;
 use datafusion::object_store::{
@@ -18,6 +18,7 @@ use tokio::sync::OnceCell;
 use super::hidden::{HiddenDirectory, LOCK};
 use super::moves::{Moves, Waiting};
 use super::publish::{Held, Part};
+use crate::engine::looked_at;
 
 /// The files of one target, from their first byte until they are visible or gone.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Area {
         store: &Arc<dyn ObjectStore>,
         directory: &Location,
     ) -> Result<Option<Location>> {
-        let disk = self.disk.get_or_try_init(|| Disk::near(store, directory, &self.name)).await?;
+        let disk = self.disk.get_or_try_init(|| Disk::near(store, directory, self)).await?;
         Ok(disk.as_ref().map(|disk| disk.location.clone()))
     }
 
@@ -153,7 +154,7 @@ impl Area {
                     from: disk.hidden.path().join(number.to_string()),
                     to: LocalFileSystem::new().path_to_filesystem(&location)?,
                 }),
-                _ => return exec_err!("COPY TO '{}': a file was not closed", self.name),
+                _ => return Err(self.failed("a file was not closed")),
             }
         }
         let moves = match self.disk() {
@@ -166,16 +167,16 @@ impl Area {
         Ok(Part { moves, held })
     }
 
-    pub(super) fn failed_to_move(
-        &self,
-        error: &std::io::Error,
-    ) -> datafusion::error::DataFusionError {
-        exec_datafusion_err!(
-            "COPY TO '{}': the files are complete and cannot be put in place ({}); what was there before is \
-             there still",
-            self.name,
+    /// An error about the target, without values.
+    pub(super) fn failed(&self, why: impl fmt::Display) -> DataFusionError {
+        looked_at(exec_datafusion_err!("COPY TO '{}': {why}", self.name))
+    }
+
+    pub(super) fn failed_to_move(&self, error: &io::Error) -> DataFusionError {
+        self.failed(format!(
+            "the files are complete and cannot be put in place ({}); what was there before is there still",
             error.kind()
-        )
+        ))
     }
 
     /// Nothing more is written. Removes what is hidden, and returns the uploads to be aborted.
@@ -208,15 +209,15 @@ impl Disk {
     async fn near(
         store: &Arc<dyn ObjectStore>,
         directory: &Location,
-        name: &str,
+        area: &Area,
     ) -> Result<Option<Self>> {
-        let (root, location) = existing(directory, name)?;
+        let (root, location) = existing(directory, area)?;
         let hidden = HiddenDirectory::make_in(&root).map_err(|error| {
-            exec_datafusion_err!(
-                "COPY TO '{name}': cannot make files in {} ({}); name a place where this user can",
+            area.failed(format!(
+                "cannot make files in {} ({}); name a place where this user can",
                 root.display(),
                 error.kind()
-            )
+            ))
         })?;
         let Some(name) = hidden.path().file_name().and_then(|name| name.to_str()) else {
             return Ok(None);
@@ -231,20 +232,20 @@ impl Disk {
 }
 
 /// A directory, or the next one above it that is there, as the system and as the store know it.
-fn existing(directory: &Location, name: &str) -> Result<(PathBuf, Location)> {
+fn existing(directory: &Location, area: &Area) -> Result<(PathBuf, Location)> {
     // The store knows paths of files only.
     let file = LocalFileSystem::new().path_to_filesystem(&directory.clone().join("file"))?;
     let mut path = file.parent().map(Path::to_owned).unwrap_or_default();
     let mut location = directory.clone();
     while !path.is_dir() {
         if fs::symlink_metadata(&path).is_ok() {
-            return exec_err!(
-                "COPY TO '{name}': {} is a file; name a directory, or a file with its extension",
+            return Err(area.failed(format!(
+                "{} is a file; name a directory, or a file with its extension",
                 path.display()
-            );
+            )));
         }
         if !path.pop() {
-            return exec_err!("COPY TO '{name}': there is no directory to write to");
+            return Err(area.failed("there is no directory to write to"));
         }
         location = location.parent().unwrap_or_default();
     }

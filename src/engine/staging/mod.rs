@@ -32,8 +32,8 @@ use std::task::{Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::catalog::Session;
+use datafusion::common::plan_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{exec_datafusion_err, exec_err, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::ListingTableUrl;
 use datafusion::datasource::physical_plan::FileSinkConfig;
@@ -192,9 +192,7 @@ impl Staging {
         let written = sink.write_all(rows, &self.context).await;
         match (written, end.load(Ordering::SeqCst)) {
             (Ok(rows), true) => Ok(rows),
-            (Ok(_), false) => {
-                exec_err!("COPY TO '{}': the writer did not take all rows", self.area.name)
-            }
+            (Ok(_), false) => Err(self.area.failed("the writer did not take all rows")),
             (Err(error), _) => Err(self.plainly(error)),
         }
     }
@@ -202,11 +200,10 @@ impl Staging {
     /// DataFusion's writers keep to themselves why a file could not be written, and call it an internal error.
     fn plainly(&self, error: DataFusionError) -> DataFusionError {
         match self.area.failure() {
-            Some(failure) => exec_datafusion_err!(
-                "COPY TO '{}': the files cannot be written there; see whether the place is writable for this user \
-                 and has space left ({failure}). Nothing was left behind",
-                self.area.name
-            ),
+            Some(failure) => self.area.failed(format!(
+                "the files cannot be written there; see whether the place is writable for this user and has space \
+                 left ({failure}). Nothing was left behind"
+            )),
             None => error,
         }
     }

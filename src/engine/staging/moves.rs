@@ -22,7 +22,10 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) struct Moves {
     moves: Vec<Move>,
-    done: usize,
+    /// Files that have become visible.
+    shown: Vec<PathBuf>,
+    /// Directories that were not there before.
+    made: Vec<PathBuf>,
 }
 
 /// One rename: of a file, or of a directory that is new.
@@ -67,7 +70,7 @@ impl Moves {
             sync_tree(&step.from)?;
         }
         sync_directory(hidden)?;
-        Ok(Self { moves, done: 0 })
+        Ok(Self { moves, shown: Vec::new(), made: Vec::new() })
     }
 
     /// How many files there are.
@@ -80,18 +83,14 @@ impl Moves {
     pub(super) fn reveal(&mut self, may_replace: bool) -> io::Result<()> {
         for step in &self.moves {
             may_fail()?;
-            if step.is_directory() && step.to.is_dir() {
-                // Another part of the same release has brought the directory since.
-                step.check_new()?;
-                self.done += 1;
-                join(&step.from, &step.to)?;
-                continue;
+            if step.is_directory() {
+                step.reveal_directory(&mut self.shown, &mut self.made)?;
+            } else if may_replace {
+                fs::rename(&step.from, &step.to)?;
+            } else {
+                rename_to_new(&step.from, &step.to)?;
+                self.shown.push(step.to.clone());
             }
-            match may_replace && !step.is_directory() {
-                true => fs::rename(&step.from, &step.to)?,
-                false => rename_to_new(step)?,
-            }
-            self.done += 1;
         }
         Ok(())
     }
@@ -100,25 +99,19 @@ impl Moves {
     /// Returns the files that could not be removed.
     pub(super) fn take_back(&mut self) -> Vec<String> {
         let mut left = Vec::new();
-        for step in self.moves.iter().take(self.done) {
-            let mut directories = Vec::new();
-            for file in &step.files {
-                if let Err(error) = fs::remove_file(file)
-                    && error.kind() != ErrorKind::NotFound
-                {
-                    left.push(file.display().to_string());
-                }
-                let above = file.ancestors().skip(1).take_while(|path| path.starts_with(&step.to));
-                directories.extend(above);
-            }
-            // The innermost first.
-            directories.sort();
-            directories.dedup();
-            for directory in directories.into_iter().rev() {
-                let _ = fs::remove_dir(directory);
+        for file in self.shown.drain(..) {
+            if let Err(error) = fs::remove_file(&file)
+                && error.kind() != ErrorKind::NotFound
+            {
+                left.push(file.display().to_string());
             }
         }
-        self.done = 0;
+        // The innermost first.
+        self.made.sort();
+        self.made.dedup();
+        for directory in self.made.drain(..).rev() {
+            let _ = fs::remove_dir(directory);
+        }
         left
     }
 
@@ -138,26 +131,43 @@ impl Move {
         self.files.first() != Some(&self.to)
     }
 
-    /// Errors if a file is there that this step would bring.
-    fn check_new(&self) -> io::Result<()> {
-        match self.files.iter().any(|file| fs::symlink_metadata(file).is_ok()) {
-            true => Err(ErrorKind::AlreadyExists.into()),
-            false => Ok(()),
-        }
+    /// The directories on the way to a file, from the one that is moved.
+    fn directories<'a>(&'a self, file: &'a Path) -> impl Iterator<Item = &'a Path> {
+        file.ancestors().skip(1).take_while(|path| path.starts_with(&self.to))
     }
-}
 
-/// Moves what is in a directory into another one that is there.
-fn join(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        match target.is_dir() && entry.file_type()?.is_dir() {
-            true => join(&entry.path(), &target)?,
-            false => fs::rename(entry.path(), &target)?,
+    /// A directory with all its files in one step; file by file if somebody has made it meanwhile, another part of
+    /// the same release perhaps.
+    fn reveal_directory(
+        &self,
+        shown: &mut Vec<PathBuf>,
+        made: &mut Vec<PathBuf>,
+    ) -> io::Result<()> {
+        if fs::symlink_metadata(&self.to).is_err() {
+            fs::rename(&self.from, &self.to)?;
+            for file in &self.files {
+                made.extend(self.directories(file).map(Path::to_owned));
+                shown.push(file.clone());
+            }
+            return Ok(());
         }
+        for file in &self.files {
+            let mut directories: Vec<&Path> = self.directories(file).collect();
+            directories.reverse();
+            for directory in directories {
+                match fs::create_dir(directory) {
+                    Ok(()) => made.push(directory.to_owned()),
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let below = file.strip_prefix(&self.to).map_err(io::Error::other)?;
+            may_fail()?;
+            rename_to_new(&self.from.join(below), file)?;
+            shown.push(file.clone());
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The outermost name on the way from `root` to a file that is not there, or the file itself.
@@ -175,15 +185,8 @@ fn first_missing(root: &Path, file: &Path) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Renames unless something has that name.
-fn rename_to_new(step: &Move) -> io::Result<()> {
-    let Move { from, to, .. } = step;
-    if fs::symlink_metadata(to).is_ok() {
-        return Err(ErrorKind::AlreadyExists.into());
-    }
-    if step.is_directory() {
-        return fs::rename(from, to);
-    }
+/// Renames a file unless something has that name.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => {
             let _ = fs::remove_file(from);
@@ -191,7 +194,8 @@ fn rename_to_new(step: &Move) -> io::Result<()> {
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
         // Not every file system has links.
-        Err(_) => fs::rename(from, to),
+        Err(_) if fs::symlink_metadata(to).is_err() => fs::rename(from, to),
+        Err(_) => Err(ErrorKind::AlreadyExists.into()),
     }
 }
 
@@ -312,32 +316,6 @@ mod tests {
         assert_eq!(contents(root.path()), before);
     }
 
-    /// Two tables of one release in directories below one that neither finds there.
-    #[test]
-    fn parts_of_a_release_share_a_new_directory() {
-        let root = tempfile::tempdir().unwrap();
-        let part = |name: &str| {
-            let hidden = root.path().join(format!(".{}", name.replace('/', "-")));
-            fs::create_dir(&hidden).unwrap();
-            fs::write(hidden.join("0"), name).unwrap();
-            let waiting = Waiting { from: hidden.join("0"), to: root.path().join(name) };
-            Moves::prepare(root.path(), &hidden, vec![waiting]).unwrap()
-        };
-        let (mut one, mut other) = (part("new/a/qi.csv"), part("new/b/sa.csv"));
-        let mut same = part("new/a/qi.csv2");
-        one.reveal(false).unwrap();
-        other.reveal(false).unwrap();
-        assert_eq!(fs::read(root.path().join("new/a/qi.csv")).unwrap(), b"new/a/qi.csv");
-        assert_eq!(fs::read(root.path().join("new/b/sa.csv")).unwrap(), b"new/b/sa.csv");
-        assert!(other.take_back().is_empty());
-        assert!(!root.path().join("new/b").exists() && root.path().join("new/a/qi.csv").exists());
-        // A file of that name is not replaced.
-        fs::write(root.path().join("new/a/qi.csv2"), "of another").unwrap();
-        assert!(same.reveal(false).is_err());
-        assert!(same.take_back().is_empty());
-        assert_eq!(fs::read(root.path().join("new/a/qi.csv2")).unwrap(), b"of another");
-    }
-
     /// A new directory comes in one rename, and what others put into it since stays when it goes again.
     #[test]
     fn a_new_directory_comes_at_once() {
@@ -357,5 +335,36 @@ mod tests {
         assert!(moves.take_back().is_empty());
         let left: Vec<_> = contents(&root.path().join("r")).into_keys().collect();
         assert_eq!(left, [root.path().join("r/of another")]);
+    }
+
+    /// Two parts of a release below one new directory: the second one finds it there.
+    #[test]
+    fn parts_share_a_new_directory() {
+        let mut failures = 0;
+        for steps in 0.. {
+            let root = tempfile::tempdir().unwrap();
+            let hidden = tempfile::tempdir().unwrap();
+            let mut part = |name: &str| {
+                let at = hidden.path().join(name);
+                fs::create_dir(&at).unwrap();
+                fs::write(at.join("0"), name).unwrap();
+                let to = root.path().join("new").join(name).join("file");
+                let files = vec![Waiting { from: at.join("0"), to }];
+                Moves::prepare(root.path(), &at, files).unwrap()
+            };
+            let mut parts = [part("one"), part("two")];
+            STEPS.set(steps);
+            let outcome = parts.iter_mut().try_for_each(|part| part.reveal(false));
+            STEPS.set(usize::MAX);
+            let found = contents(root.path()).len();
+            if outcome.is_ok() {
+                assert_eq!(found, 5);
+                break;
+            }
+            assert!(parts.iter_mut().rev().all(|part| part.take_back().is_empty()));
+            assert_eq!(contents(root.path()).len(), 0, "{steps} steps");
+            failures += 1;
+        }
+        assert_eq!(failures, 3);
     }
 }

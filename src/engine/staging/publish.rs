@@ -12,6 +12,7 @@ use futures::future::join_all;
 
 use super::area::Area;
 use super::moves::Moves;
+use crate::engine::looked_at;
 
 /// Requests to an object store under way at once.
 const AT_ONCE: usize = 8;
@@ -62,16 +63,17 @@ pub(super) async fn publish(areas: &[Arc<Area>], may_replace: bool) -> Result<()
         return Ok(());
     };
     let mut left = Vec::new();
-    for (_, part) in &mut parts {
+    // The last one first: it may be in directories that came with another one.
+    for (_, part) in parts.iter_mut().rev() {
         left.extend(part.take_back(may_replace).await);
     }
     Err(match left.is_empty() {
         true => error,
-        false => exec_datafusion_err!(
+        false => looked_at(exec_datafusion_err!(
             "{}; and these could not be removed again, remove them by hand: {}",
             error.strip_backtrace(),
             left.join(", ")
-        ),
+        )),
     })
 }
 

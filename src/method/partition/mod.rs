@@ -12,7 +12,9 @@
 //!    `mondrian_relaxed` ⌈n/2⌉, `mondrian` the values up to the median (a value never straddles);
 //! 4. move the rows. Rows equal to the cut value are told apart by the other quasi-identifiers, so
 //!    that both boxes stay tight, and rows equal in all of them by their keyed hash;
-//! 5. a cut that leaves a side without the requirement is not made: the next one is tried;
+//! 5. a cut that leaves a side without the requirement is not made: the next one is tried. Where the share of
+//!    one person is bounded, cuts at a quarter, an eighth and so on follow: around somebody who owns many rows the
+//!    middle is closed early;
 //! 6. with [`Split::LeastLoss`], unless cuts are strict, rows change places between neighbouring
 //!    classes where both then lose less. Sizes stay as they are.
 //!
@@ -44,7 +46,7 @@ mod survey;
 pub use super::Job;
 use super::bounds::Bounds;
 use crate::error::Result;
-use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
+use crate::model::{Classes, Code, GlobalShares, Model, Row, RowTable, Tally, with_rows};
 use survey::{CutPoint, loss, wide_axes};
 
 /// Where a group is cut.
@@ -139,6 +141,8 @@ struct Context<'a> {
     global: &'a GlobalShares,
     /// Whether the table is so large that time counts more than the last bit of loss.
     is_large: bool,
+    /// Whether there is a bound on what one person owns of a class.
+    bounds_persons: bool,
 }
 
 impl<'a> Context<'a> {
@@ -151,7 +155,9 @@ impl<'a> Context<'a> {
     ) -> Self {
         let is_large =
             rows > MOST_ROWS || rows / (job.requirement.k as usize).max(1) > MOST_CLASSES;
-        Self { job, cut, split, global, is_large }
+        let is_bound = |model: &Model| matches!(model, Model::UnitShare { .. });
+        let bounds_persons = job.requirement.models.iter().any(is_bound);
+        Self { job, cut, split, global, is_large, bounds_persons }
     }
 
     fn k(&self) -> usize {
@@ -167,6 +173,21 @@ impl<'a> Context<'a> {
             }
             Cut::Strict | Cut::Relaxed => n.div_ceil(2),
         }
+    }
+
+    /// Rows that may go left, in the order in which they are tried.
+    ///
+    /// Only what one person owns leads away from the middle. If sensitive values did, every cut would tell more
+    /// about them.
+    fn left_quotas(&self, n: usize) -> Vec<usize> {
+        let mut quotas = vec![self.left_quota(n)];
+        if self.cut != Cut::Strict && self.bounds_persons {
+            let smaller = (2..usize::BITS).map(|halvings| n >> halvings);
+            let whole =
+                smaller.take_while(|rows| *rows >= self.k()).map(|rows| rows - rows % self.k());
+            quotas.extend(whole.flat_map(|rows| [n - rows, rows]));
+        }
+        quotas
     }
 }
 
@@ -235,20 +256,22 @@ impl<'a> Worker<'a> {
         bounds: &Bounds<C, W>,
     ) -> Option<usize> {
         let wide = wide_axes(bounds, self.context.job.axes);
-        match self.context.split {
-            Split::LeastLoss => {
-                self.survey(rows, &wide);
-                if rows.len() <= TRIAL_ROWS {
-                    self.try_cuts(rows);
+        self.context.left_quotas(rows.len()).into_iter().find_map(|target| {
+            match self.context.split {
+                Split::LeastLoss => {
+                    self.survey(rows, &wide, target);
+                    if rows.len() <= TRIAL_ROWS {
+                        self.try_cuts(rows);
+                    }
+                    self.make_first_allowed(rows)
                 }
-                self.make_first_allowed(rows)
+                // The counters of one axis are enough as long as its cut is allowed.
+                Split::Widest => wide.iter().find_map(|axis| {
+                    self.survey(rows, &[*axis], target);
+                    self.make_first_allowed(rows)
+                }),
             }
-            // The counters of one axis are enough as long as its cut is allowed.
-            Split::Widest => wide.iter().find_map(|axis| {
-                self.survey(rows, &[*axis]);
-                self.make_first_allowed(rows)
-            }),
-        }
+        })
     }
 
     /// Ranks the candidates by the loss of both halves over all axes.
@@ -322,11 +345,14 @@ impl<'a> Worker<'a> {
         sizes: &mut Vec<u32>,
     ) {
         let n = rows.len();
-        let left = self.context.left_quota(n);
-        if n < 2 * self.context.k() || !self.allows(rows, left) {
+        let quotas = match n < 2 * self.context.k() {
+            true => Vec::new(),
+            false => self.context.left_quotas(n),
+        };
+        let Some(left) = quotas.into_iter().find(|left| self.allows(rows, *left)) else {
             sizes.push(n as u32);
             return;
-        }
+        };
         self.divide_sorted_rows(&rows[..left], sizes);
         self.divide_sorted_rows(&rows[left..], sizes);
     }

@@ -76,14 +76,14 @@ const CODES_PER_ROW: usize = 8;
 const BYTES: usize = 1 << u8::BITS;
 
 impl Worker<'_> {
-    /// Fills `candidates` with the cuts on these axes, the best first.
+    /// Fills `candidates` with the cuts on these axes that take about `target` rows to the left, the best first.
     pub(super) fn survey<C: Code, const W: usize>(
         &mut self,
         rows: &[Row<C, W>],
         axes: &[WideAxis],
+        target: usize,
     ) {
         self.candidates.clear();
-        let target = self.context.left_quota(rows.len());
         let dense =
             |axis: &&WideAxis| (axis.high - axis.low) as usize <= rows.len() * CODES_PER_ROW;
         let (counted, sparse): (Vec<&WideAxis>, Vec<&WideAxis>) = axes.iter().partition(dense);
@@ -91,13 +91,13 @@ impl Worker<'_> {
         for (axis, start) in counted.into_iter().zip(starts) {
             let counts = &self.counts[start..=start + (axis.high - axis.low) as usize];
             let position = position_by_counts(counts, axis.low, target);
-            self.add_candidates(axis, position, rows.len());
+            self.add_candidates(axis, position, (target, rows.len()));
         }
         for axis in sparse {
             self.values.clear();
             self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
             let position = position_by_selection(&mut self.values, target);
-            self.add_candidates(axis, position, rows.len());
+            self.add_candidates(axis, position, (target, rows.len()));
         }
         if self.context.split == Split::LeastLoss {
             // Stable: equal gains keep the order of the axes, which is by width, then as declared.
@@ -166,15 +166,14 @@ impl Worker<'_> {
         self.counts[range].fill(0);
     }
 
-    fn add_candidates(&mut self, axis: &WideAxis, at: Position, rows: usize) {
+    fn add_candidates(&mut self, axis: &WideAxis, at: Position, (target, rows): (usize, usize)) {
         if self.context.cut != Cut::Strict {
-            let left = self.context.left_quota(rows);
-            let right_low = if left < at.up_to { at.value } else { at.next };
-            self.add_candidate(axis, at.value, left, (at.value, right_low, rows));
+            let right_low = if target < at.up_to { at.value } else { at.next };
+            self.add_candidate(axis, at.value, target, (at.value, right_low, rows));
             return;
         }
         // A value never straddles a strict cut: the median's rows all go left, or all go right.
-        let (k, target) = (self.context.k(), self.context.left_quota(rows));
+        let k = self.context.k();
         let mut cuts = [(at.up_to, at.value, at.next), (at.below, at.previous, at.value)];
         cuts.sort_by_key(|(left, ..)| left.abs_diff(target));
         for (left, left_high, right_low) in cuts {

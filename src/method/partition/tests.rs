@@ -182,7 +182,7 @@ proptest! {
         seed in any::<u64>(),
         k in 2u32..10,
         cut in 0usize..3,
-        which in 0usize..6,
+        which in 0usize..7,
     ) {
         let value = |i: usize| (seed.rotate_left(i as u32 % 64).wrapping_mul(i as u64 + 1) >> 7) as u32 % 5;
         let values: Vec<u32> = (0..codes.len()).map(value).collect();
@@ -199,6 +199,7 @@ proptest! {
             Model::Share { column: 0, alpha: 0.45 },
             graded([0.35, 0.5], AlphaScope::Value),
             graded([0.55, 0.75], AlphaScope::Level),
+            Model::UnitShare { column: 0, at_most: 0.4 },
         ][which].clone();
         let requirement = Requirement { k, models: vec![model] };
         // `run` verifies the classes by the second code path.

@@ -135,8 +135,8 @@ pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 pub(super) fn needed_rows(weight: usize, columns: usize) -> usize {
     weight
         + match columns {
-            ..=2 => 1,
-            ..=5 => columns,
+            0..=2 => 1,
+            3..=5 => columns,
             _ => 2 * columns - 2,
         }
 }
