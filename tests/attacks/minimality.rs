@@ -60,16 +60,16 @@ fn classes(method: Method, persons: &[[u32; 2]], values: &[u32], model: &Model) 
 }
 
 /// All orders of some values, equal ones once.
-fn arrangements(values: &mut Vec<u32>) -> Vec<Vec<u32>> {
+fn arrangements(values: &[u32]) -> Vec<Vec<u32>> {
     if values.is_empty() {
         return vec![Vec::new()];
     }
     let first: BTreeSet<u32> = values.iter().copied().collect();
     let mut all = Vec::new();
     for value in first {
-        let mut rest = values.clone();
+        let mut rest = values.to_vec();
         rest.remove(rest.iter().position(|other| *other == value).unwrap());
-        for mut tail in arrangements(&mut rest) {
+        for mut tail in arrangements(&rest) {
             tail.insert(0, value);
             all.push(tail);
         }
@@ -82,8 +82,8 @@ fn replay(method: Method, persons: &[[u32; 2]], values: &[u32], model: &Model) -
     let published = classes(method, persons, values, model)?;
     let mut worlds: Vec<Vec<u32>> = vec![values.to_vec()];
     for class in &published {
-        let mut of_class: Vec<u32> = class.iter().map(|id| values[*id as usize]).collect();
-        let orders = arrangements(&mut of_class);
+        let of_class: Vec<u32> = class.iter().map(|id| values[*id as usize]).collect();
+        let orders = arrangements(&of_class);
         let placed = |world: &Vec<u32>, order: &Vec<u32>| {
             let mut world = world.clone();
             class.iter().zip(order).for_each(|(id, value)| world[*id as usize] = *value);

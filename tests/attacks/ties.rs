@@ -113,7 +113,7 @@ impl Guesses {
         let alone = classes.values().filter_map(|class| Some((class, stands_alone(class)?)));
         // Sides alternate from class to class.
         let (friends, others): (Vec<_>, Vec<_>) =
-            alone.partition(|(_, (row, _))| mixed(row.class) % 2 == 0);
+            alone.partition(|(_, (row, _))| mixed(row.class).is_multiple_of(2));
         // How often each value was met, by the side on which the other tuple lies.
         let mut met: HashMap<(bool, u64), u64> = HashMap::new();
         for (_, (row, side)) in &friends {

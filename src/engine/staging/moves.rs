@@ -344,7 +344,7 @@ mod tests {
         for steps in 0.. {
             let root = tempfile::tempdir().unwrap();
             let hidden = tempfile::tempdir().unwrap();
-            let mut part = |name: &str| {
+            let part = |name: &str| {
                 let at = hidden.path().join(name);
                 fs::create_dir(&at).unwrap();
                 fs::write(at.join("0"), name).unwrap();
