@@ -181,7 +181,7 @@ impl<'a> Context<'a> {
     /// about them.
     fn left_quotas(&self, n: usize) -> Vec<usize> {
         let mut quotas = vec![self.left_quota(n)];
-        if self.cut != Cut::Strict && self.bounds_persons {
+        if self.bounds_persons {
             let smaller = (2..usize::BITS).map(|halvings| n >> halvings);
             let whole =
                 smaller.take_while(|rows| *rows >= self.k()).map(|rows| rows - rows % self.k());
