@@ -109,8 +109,8 @@ impl Arguments {
         plan_datafusion_err!("{}: option '{name}' must be {wanted}", self.function)
     }
 
-    /// A constant, of whatever type. `NULL` is a mistake: a computed value that happens to be missing must not
-    /// drop a requirement.
+    /// A constant of any type. `NULL` is an error: a computed value that happens to be missing must not silently drop
+    /// a requirement.
     fn constant(
         &mut self,
         name: &str,

@@ -158,7 +158,7 @@ fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// Whether running a plan writes what it anonymizes: `COPY`, `INSERT` and their like, also below `EXPLAIN ANALYZE`.
+/// Whether running a plan writes a release: `COPY`, `INSERT` and other DML, also under `EXPLAIN ANALYZE`.
 pub fn writes_release(plan: &LogicalPlan) -> Result<bool> {
     let plan = match plan {
         LogicalPlan::Analyze(analyze) => analyze.input.as_ref(),

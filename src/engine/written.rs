@@ -12,11 +12,10 @@ use super::method::Method;
 use super::spec::Spec;
 use crate::method::Variant;
 
-/// Errors if a release in the plan is for experiments only: under the paper's version of `alpha_k`, or
-/// under a seed of fewer than 16 characters, unless `SET anonymize.allow_short_seeds = true` allows it.
+/// Errors if a release in the plan must not be written: it uses the paper's version of `alpha_k`, or a seed of fewer
+/// than 16 characters without `SET anonymize.allow_short_seeds = true`.
 ///
-/// Sessions call it for `COPY` and `INSERT`; whoever writes the rows of a release in another way calls it
-/// before.
+/// Sessions call it for `COPY` and `INSERT`. A host that writes the rows of a release by other means calls it first.
 pub fn check_may_be_written(plan: &LogicalPlan, options: &ConfigOptions) -> Result<()> {
     let allow_short_seeds = AnonymizeConfig::of(options).allow_short_seeds;
     plan.apply_with_subqueries(|plan| {

@@ -76,8 +76,8 @@ impl ReleaseMetrics {
         share(&self.set, "precision").set(precision);
     }
 
-    /// How the rows of persons lie in the classes, rounded. Of parts of a table only the largest share
-    /// is that of the table: persons may have rows in several parts.
+    /// Records how the rows of persons are spread over the classes, rounded. If this is only a part of the table,
+    /// persons in several classes are not recorded: they may have rows in other parts.
     pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
         let largest = persons.largest_share.max(self.unit_share());
         note(&self.set, UNIT_SHARE, rounded(largest));
@@ -86,7 +86,7 @@ impl ReleaseMetrics {
         }
     }
 
-    /// The largest share of a class that a person holds in what was looked at last.
+    /// The largest share of a class that one person holds, of all parts so far.
     pub(super) fn unit_share(&self) -> f64 {
         share_of(&self.set, UNIT_SHARE).unwrap_or(0.0)
     }

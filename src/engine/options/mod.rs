@@ -119,7 +119,7 @@ pub struct Options {
     pub(super) block_rows: Option<i64>,
     pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
-    /// As it was read where it was written: its text is not kept.
+    /// Parsed where it is read, so that its text is not kept; a mistake in it shows when the options are resolved.
     pub(super) seed: Option<Result<Secret>>,
 }
 
