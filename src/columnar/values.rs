@@ -41,7 +41,7 @@ fn in_utc(values: &ArrayRef, name: &str) -> Result<ArrayRef> {
     cast(values, &DataType::Timestamp(*unit, Some("UTC".into()))).map_err(kernel_failed(name))
 }
 
-/// The texts, in UTC where `odd` says so.
+/// The texts, in UTC where they are marked.
 fn written_in_utc(
     values: &ArrayRef,
     name: &str,
