@@ -111,7 +111,7 @@ impl Guesses {
         let mut classes: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
         release.iter().for_each(|row| classes.entry(row.class).or_default().push(*row));
         let alone = classes.values().filter_map(|class| Some((class, stands_alone(class)?)));
-        // Sides alternate from class to class.
+        // By a hash of the class: sides alternate from class to class, and both must be among the friends.
         let (friends, others): (Vec<_>, Vec<_>) =
             alone.partition(|(_, (row, _))| mixed(row.class).is_multiple_of(2));
         // How often each value was met, by the side on which the other tuple lies.
@@ -234,7 +234,7 @@ impl<const D: usize> Table<'_, D> {
     }
 }
 
-/// The order that shows: a hash of the value and nothing else.
+/// The order that gives values away: a hash of the value and nothing else.
 fn by_value(values: &[u64]) -> RowKeys {
     RowKeys { ties: values.iter().map(|value| mixed(*value)).collect(), kept: Store::default() }
 }
