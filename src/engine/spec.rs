@@ -32,6 +32,14 @@ impl FromStr for Ranges {
     }
 }
 
+impl FromStr for Variant {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("variant", name, &[("best", Self::Best), ("paper", Self::Paper)])
+    }
+}
+
 /// What happens to a row that is suppressed in all its quasi-identifiers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]

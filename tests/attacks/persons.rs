@@ -141,9 +141,7 @@ async fn rows_of_a_person_with_equal_quasi_identifiers_stay_together() {
         let split = classes_of.values().filter(|classes| classes.len() > 1).count();
         println!("{method}: {split} of 200 persons in several of {} classes", classes.len());
         // At most one person is split at every border between two classes.
-        if ["rounded", "mondrian", "mondrian_relaxed"].contains(&method) {
-            assert!(split < classes.len(), "{method}: {split} with {} classes", classes.len());
-        }
+        assert!(split < classes.len(), "{method}: {split} with {} classes", classes.len());
     }
 }
 

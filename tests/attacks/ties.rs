@@ -312,7 +312,7 @@ async fn a_row_beside_another_tuple_is_not_named() {
         ("rounded", 100),
         ("mondrian_relaxed", 100),
         ("k_member", 100),
-        ("kaim", 0),
+        ("kaim", 40),
         ("bottom_up", 0),
         ("layered", 0),
     ] {
@@ -325,8 +325,14 @@ async fn a_row_beside_another_tuple_is_not_named() {
             "{method}: {} rows alone beside another tuple, named {right:.3}, published share {share:.3}",
             guesses.count
         );
-        assert!(guesses.count >= least, "{method}: {}", guesses.count);
-        assert!(guesses.count == 0 || guesses.z() <= 3.0, "{method}: z = {}", guesses.z());
+        match least {
+            // No row of theirs stands alone.
+            0 => assert_eq!(guesses.count, 0, "{method}"),
+            _ => {
+                assert!(guesses.count >= least, "{method}: {}", guesses.count);
+                assert!(guesses.z() <= 3.0, "{method}: z = {}", guesses.z());
+            }
+        }
     }
     for method in [Direct::Rounded, Direct::Relaxed, Direct::KMember] {
         let (_, guesses) = attacked_by_value(method, &people_beside_others(SEEDS[0]));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use datafusion_anonymize::engine::Method;
+use datafusion_anonymize::method::Variant;
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -246,7 +247,7 @@ impl AnonymizeOptions {
 
     /// Whether the method runs as its paper prints it.
     pub fn is_paper(&self) -> bool {
-        self.variant.as_deref() == Some("paper")
+        matches!(self.variant.as_deref().map(str::parse), Some(Ok(Variant::Paper)))
     }
 
     /// Whether values stay exact and the links between columns are broken.

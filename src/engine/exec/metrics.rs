@@ -80,9 +80,9 @@ impl ReleaseMetrics {
     /// persons in several classes are not recorded: they may have rows in other parts.
     pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
         let largest = persons.largest_share.max(self.unit_share());
-        note(&self.set, UNIT_SHARE, rounded(largest));
+        note(&self.set, UNIT_SHARE, three_digits(largest));
         if is_whole {
-            note(&self.set, SPLIT_PERSONS, rounded(persons.split));
+            note(&self.set, SPLIT_PERSONS, three_digits(persons.split));
         }
     }
 
@@ -145,11 +145,6 @@ fn on_share<T>(
         }
         _ => None,
     })
-}
-
-/// Three digits: more could tell how many rows a person has.
-fn rounded(share: f64) -> f64 {
-    (share * 1000.0).round() / 1000.0
 }
 
 /// What an operator shows of its metrics. A cluster sends kinds that DataFusion defines itself and no others:

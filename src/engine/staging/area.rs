@@ -121,7 +121,7 @@ impl Area {
     }
 
     /// Notes that a file is complete under its hidden name.
-    pub(super) fn is_hidden(&self, number: usize) {
+    pub(super) fn mark_hidden(&self, number: usize) {
         self.set(number, State::Hidden);
     }
 

@@ -163,7 +163,7 @@ impl MultipartUpload for StagedUpload {
             return Ok(PutResult { e_tag: None, version: None });
         }
         let put = upload.complete().await.inspect_err(|error| self.area.note_failure(error))?;
-        self.area.is_hidden(self.number);
+        self.area.mark_hidden(self.number);
         Ok(put)
     }
 
