@@ -1,5 +1,6 @@
 //! The secret of a release, and the seeds that are drawn from it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hasher;
 
@@ -9,6 +10,9 @@ use crate::error::{Error, Result};
 
 /// A secret of fewer characters is short. 16 hexadecimal digits are 64 bits.
 const LEAST_CHARACTERS: usize = 16;
+
+/// So is one of fewer different characters: padding takes nobody any time to try.
+const LEAST_DIFFERENT: usize = 5;
 
 /// The secret that a release is made under: what `seed => …` names, or one that was drawn.
 ///
@@ -33,13 +37,15 @@ impl Secret {
 
     /// The secret a caller named.
     pub fn from_text(text: &str) -> Result<Self> {
-        if text.is_empty() {
+        if text.trim().is_empty() {
             return Err(Error::invalid(
                 "option 'seed' is empty: leave it out, and one is drawn from the operating system, or write a \
                  secret of 16 characters or more (openssl rand -hex 16 prints one)",
             ));
         }
-        let is_short = text.chars().count() < LEAST_CHARACTERS;
+        let characters: Vec<char> = text.trim().chars().collect();
+        let different: BTreeSet<&char> = characters.iter().collect();
+        let is_short = characters.len() < LEAST_CHARACTERS || different.len() < LEAST_DIFFERENT;
         Ok(Self { root: Seed::from_bytes(text.as_bytes()), is_short })
     }
 

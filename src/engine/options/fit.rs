@@ -40,7 +40,11 @@ impl Options {
                  'datafly'",
             ),
             (
-                layers && self.suppress.as_deref() == Some("cells"),
+                layers
+                    && self
+                        .suppress
+                        .as_deref()
+                        .is_some_and(|asked| asked.eq_ignore_ascii_case("cells")),
                 Some("suppress => 'cells'".to_owned()),
                 "it leaves out whole rows; write suppress => true",
             ),

@@ -55,6 +55,7 @@ use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
 use super::arrow_files::with_plain_columns;
 use super::exec::{AnonymizeExec, CellExec};
+use super::logical::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
 
@@ -70,8 +71,11 @@ impl PhysicalOptimizerRule for StageReleases {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_release = |plan: &Arc<dyn ExecutionPlan>| {
+            plan.is::<AnonymizeExec>() || plan.is::<CellExec>() || is_of_release(&plan.schema())
+        };
         // Anywhere in the plan: a scalar subquery is not below the operator that reads it.
-        match plan.exists(|plan| Ok(plan.is::<AnonymizeExec>() || plan.is::<CellExec>()))? {
+        match plan.exists(|plan| Ok(is_release(plan)))? {
             true => stage(plan),
             false => Ok(plan),
         }
