@@ -58,6 +58,7 @@ use super::exec::{AnonymizeExec, CellExec};
 use super::logical::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
+pub(super) use sink::unstaged;
 
 /// Stages the writes of releases: `COPY`, `INSERT INTO` files and `DataFrame::write_…`.
 ///

@@ -56,6 +56,11 @@ pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(Arc::new(DataSinkExec::new(Arc::clone(write.input()), Arc::new(sink), order)))
 }
 
+/// The write itself, for those who stage several together.
+pub(in crate::engine) fn unstaged(write: &DataSinkExec) -> &DataSinkExec {
+    write.sink().downcast_ref::<StagedSink>().map_or(write, |staged| &staged.write)
+}
+
 /// Where a sink of DataFusion writes to. `None` for its Arrow sink and for sinks of hosts, which do not say: their
 /// place becomes known with the first file.
 pub(super) fn target(sink: &dyn DataSink) -> Option<Target> {
