@@ -11,6 +11,7 @@
 //! Exit codes: 0 everything ran, 1 a statement failed, 2 the command line or the session is wrong,
 //! 130 stopped by Ctrl-C.
 
+mod interrupt;
 mod options;
 mod output;
 mod progress;

@@ -6,9 +6,10 @@ use anonymize_release::manifest::{Check, Manifest, Measure};
 use anonymize_release::{Error, Job, Observer, Outcome, Phase, RunOptions, run_until};
 use datafusion::physical_plan::ExecutionPlan;
 
+use crate::interrupt;
 use crate::options::{Options, ReleaseArguments};
 use crate::progress::{Audience, Progress, say, warn};
-use crate::run::{Failure, asked_to_stop, audience};
+use crate::run::{Failure, audience};
 use crate::session::Session;
 
 /// Runs the job and says what became of it.
@@ -31,7 +32,10 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
     let observer = Arc::new(Shown { audience, name: job.name.clone(), progress: Mutex::new(None) });
     let told = Arc::clone(&observer);
     let run_options = RunOptions { dry_run: arguments.dry_run, observer: told };
-    let outcome = run_until(&job, &session.context, run_options, stopped()).await;
+    // Who asks once waits for the clean-up, however long it takes.
+    let interrupt = interrupt::watch(None);
+    let stopped = interrupt.notified();
+    let outcome = run_until(&job, &session.context, run_options, stopped).await;
     observer.hide();
     let outcome = outcome.map_err(|error| failure(&job.name, error))?;
     if !options.quiet {
@@ -41,18 +45,6 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
         warn(&format!("{}: {note}", job.name));
     }
     Ok(())
-}
-
-/// Ends when somebody asks the program to stop; who asks twice does not wait for the clean-up.
-async fn stopped() {
-    let Ok(asked) = asked_to_stop() else { return std::future::pending().await };
-    asked.await;
-    tokio::spawn(async {
-        if let Ok(again) = asked_to_stop() {
-            again.await;
-            std::process::exit(crate::run::INTERRUPTED.into());
-        }
-    });
 }
 
 /// What the program says and how it ends.

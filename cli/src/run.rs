@@ -6,7 +6,6 @@
 use std::fmt;
 use std::io::{IsTerminal, Read, stdin};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::error::DataFusionError;
@@ -17,9 +16,10 @@ use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use tokio::sync::Notify;
 
+use crate::interrupt::{self, INTERRUPTED};
 use crate::options::{Options, Task, is_stdin};
 use crate::output::Printing;
-use crate::progress::{Audience, Progress, warn};
+use crate::progress::{Audience, Progress};
 use crate::release::release;
 use crate::report::report;
 use crate::script::{Place, Script, Statement};
@@ -27,9 +27,6 @@ use crate::session::Session;
 
 /// How long a statement may take to let go after Ctrl-C, before the program ends regardless.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// The exit code after Ctrl-C.
-pub const INTERRUPTED: u8 = 130;
 
 /// Why the program ends early.
 #[derive(Debug)]
@@ -181,7 +178,7 @@ async fn run_scripts(
     files: Option<&TwoFiles>,
     audience: Audience,
 ) -> Result<(), Failure> {
-    let interrupt = watch_for_interrupt();
+    let interrupt = interrupt::watch(Some(GRACE));
     let last = scripts.len().saturating_sub(1);
     for (number, script) in scripts.iter().enumerate() {
         let files = files.filter(|_| number == last);
@@ -253,51 +250,4 @@ fn title(script: &Script, statement: &Statement, (number, total): (usize, usize)
     let Script { name, .. } = script;
     let line = statement.begin.line;
     format!("{name}:{line}: statement {number} of {total}: {}", script.title(statement))
-}
-
-/// Tells when Ctrl-C was pressed, from now on.
-///
-/// The running statement is dropped, which removes its spilled data. A computation that never comes
-/// up for air would not notice, so a second Ctrl-C or the end of the grace period ends the program.
-fn watch_for_interrupt() -> Arc<Notify> {
-    let interrupt = Arc::new(Notify::new());
-    // Without a handler the system's default remains: the program ends at once.
-    if let Ok(asked) = asked_to_stop() {
-        let notify = Arc::clone(&interrupt);
-        tokio::spawn(async move {
-            asked.await;
-            notify.notify_one();
-            if let Ok(again) = asked_to_stop() {
-                let _ = tokio::time::timeout(GRACE, again).await;
-            }
-            warn("interrupted");
-            std::process::exit(INTERRUPTED.into());
-        });
-    }
-    interrupt
-}
-
-/// Waits for Ctrl-C or, as service managers and batch systems send it, for the signal to end or hang up. One that
-/// comes before anybody waits is not lost.
-#[cfg(unix)]
-pub fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hang_up.recv() => {}
-        }
-    })
-}
-
-/// Waits for Ctrl-C.
-#[cfg(not(unix))]
-pub fn asked_to_stop() -> std::io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
 }

@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::read_what_files_hold;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
@@ -54,6 +55,9 @@ impl Session {
         register_shell_functions(&context);
         // Last, because it may replace parts of the context's state.
         register(&context, options)?;
+        if !options.on_cluster() {
+            read_what_files_hold(&context);
+        }
         Ok(Self { context, print: print_options(options, registry) })
     }
 }
@@ -91,8 +95,6 @@ fn config(options: &Options) -> Result<SessionConfig> {
     if let Some(partitions) = options.target_partitions {
         config.execution.target_partitions = partitions.get();
     }
-    // Plain queries too read what is in a file, and not what its statistics seem to say.
-    config.execution.collect_statistics = false;
     // A person reads these, unless the environment says otherwise.
     if env::var_os("DATAFUSION_EXPLAIN_FORMAT").is_none() {
         config.explain.format = ExplainFormat::Tree;

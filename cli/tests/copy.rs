@@ -76,10 +76,18 @@ fn stands(child: &Child) -> bool {
     state.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
 }
 
+/// How many rows to write: so many that the program is still at work when a signal reaches it.
+const ROWS: [usize; 4] = [100_000, 400_000, 1_600_000, 6_400_000];
+
 /// Stops the program when there are so many hidden files, looks whether it is still at work, and then sends it a
-/// signal. Takes more rows if it was faster. Returns the directory and the exit code.
-fn hit(target: &str, hidden: usize, signal: &str) -> (tempfile::TempDir, Option<i32>) {
-    for rows in [100_000, 400_000, 1_600_000, 6_400_000] {
+/// signal. Takes more rows if it was faster. Returns the directory, the exit code and the number of rows.
+fn hit(
+    target: &str,
+    hidden: usize,
+    signal: &str,
+    rows: &[usize],
+) -> (tempfile::TempDir, Option<i32>, usize) {
+    for &rows in rows {
         let directory = yesterday();
         let (before, _) = contents(directory.path());
         let mut command = program(directory.path(), &copy(rows, target));
@@ -95,7 +103,7 @@ fn hit(target: &str, hidden: usize, signal: &str) -> (tempfile::TempDir, Option<
         if now == before && left >= hidden {
             send(signal, &child);
             send("-CONT", &child);
-            return (directory, child.wait().unwrap().code());
+            return (directory, child.wait().unwrap().code(), rows);
         }
         send("-CONT", &child);
         assert!(child.wait().unwrap().success(), "{target}");
@@ -109,7 +117,7 @@ fn a_killed_copy_leaves_yesterdays_release() {
     for (target, name) in TARGETS {
         // Before the first row, and when files are being written.
         for hidden in [1, 2] {
-            let (directory, code) = hit(target, hidden, "-KILL");
+            let (directory, code, _) = hit(target, hidden, "-KILL", &ROWS);
             assert_eq!(code, None, "{target}");
             let (after, left) = contents(directory.path());
             assert_eq!(after, before, "{target}");
@@ -130,11 +138,36 @@ fn a_killed_copy_leaves_yesterdays_release() {
 #[test]
 fn an_interrupted_copy_leaves_nothing() {
     let before = contents(yesterday().path());
-    for (target, _) in TARGETS {
-        let (directory, code) = hit(target, 2, "-INT");
-        assert_eq!(code, Some(130), "{target}");
-        assert_eq!(contents(directory.path()), before, "{target}");
+    for (target, name) in TARGETS {
+        let mut sizes = &ROWS[..];
+        loop {
+            let (directory, code, rows) = hit(target, 2, "-INT", sizes);
+            let after = contents(directory.path());
+            if after == before {
+                assert_eq!(code, Some(130), "{target}");
+                break;
+            }
+            // The last file was complete before the signal was heard: then the release is there as a whole.
+            assert!(matches!(code, Some(0 | 130)), "{target}: {code:?}");
+            assert_eq!(after.1, 0, "{target}");
+            assert_eq!(published(directory.path(), target, name), rows, "{target}");
+            sizes = &ROWS[ROWS.iter().position(|size| *size == rows).unwrap() + 1..];
+        }
     }
+}
+
+/// How many rows a release has.
+fn published(directory: &Path, target: &str, name: &str) -> usize {
+    let format = target.split("STORED AS ").nth(1).unwrap().split(' ').next().unwrap();
+    // Yesterday's file beside today's is not a table.
+    let _ = fs::remove_file(directory.join("releases/old.csv"));
+    let sql = format!(
+        "CREATE EXTERNAL TABLE t STORED AS {format} LOCATION '{name}'; SELECT count(*) FROM t"
+    );
+    let mut count = program(directory, &sql);
+    let output = count.args(["--format", "csv"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().last().unwrap_or_default().parse().unwrap_or(0)
 }
 
 #[test]

@@ -479,9 +479,10 @@ fn plain_queries_read_what_is_in_a_file() {
            count(*) FILTER (WHERE isnan(score)) AS nans FROM '{file}'; SELECT length(max(note)) AS largest FROM '{file}'"
     );
     for collect in ["true", "false"] {
+        let set = format!("SET datafusion.execution.collect_statistics = {collect}");
         let outcome: Outcome = program(TempDir::new().unwrap().path())
             .env("DATAFUSION_EXECUTION_COLLECT_STATISTICS", collect)
-            .args(["-c", &query, "--format", "csv"])
+            .args(["-c", &set, "-c", &query, "--format", "csv"])
             .output()
             .unwrap()
             .into();

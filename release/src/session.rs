@@ -16,7 +16,7 @@ use datafusion::execution::cache::cache_manager::{CacheManager, CacheManagerConf
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::AnonymizeConfig;
+use datafusion_anonymize::engine::{AnonymizeConfig, read_what_files_hold};
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -172,8 +172,6 @@ pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
     let options = config.options_mut();
     // Hosts that bring their own catalogs switch it off.
     options.catalog.create_default_catalog_and_schema = true;
-    // Also plain queries, of the page about a release for example, read what is in the files.
-    options.execution.collect_statistics = false;
     // One file after the other, in the order of the classes: fewer and better compressed ones.
     options.execution.minimum_parallel_output_files =
         datafusion::common::config::ConfigNonZeroUsize::try_new(1)
@@ -190,6 +188,8 @@ pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
     let context = SessionContext::new_with_config_rt(config, Arc::new(runtime));
     datafusion_anonymize::register_all(&context)
         .map_err(|error| Error::query("the session", error))?;
+    // Also for plain queries, of the page about a release for example.
+    read_what_files_hold(&context);
     // Of a host's settings a job takes only what says how strict it is: a release depends on its file.
     let allow_short_seeds = AnonymizeConfig::of(host.copied_config().options()).allow_short_seeds;
     let settings = AnonymizeConfig { allow_short_seeds, ..AnonymizeConfig::default() };

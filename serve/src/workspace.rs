@@ -16,6 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::object_store::ObjectStore;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_anonymize::engine::read_what_files_hold;
 use datafusion_postgres::DfSessionService;
 use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
@@ -67,8 +68,6 @@ impl Workspace {
         (releases, runtime): (&Arc<Releases>, &Arc<RuntimeEnv>),
     ) -> Result<Self> {
         let config = SessionConfig::new()
-            // A view shows what is in the files of its release, and not what their statistics seem to say.
-            .with_collect_statistics(false)
             .with_information_schema(true)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, SCHEMA);
@@ -78,6 +77,7 @@ impl Workspace {
         catalog.register_schema(SCHEMA, Arc::new(schema))?;
         context.register_catalog(DATABASE, catalog);
         datafusion_anonymize::register_all(&context)?;
+        read_what_files_hold(&context);
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
         for function in catalog::functions() {

@@ -5,7 +5,8 @@
 //! strings, NaN, writers that leave them out) is read as if it held the values of the others. Aggregates are answered,
 //! and files skipped, by the same figures.
 //!
-//! So the inputs of our operators are planned without file statistics. Pruning of row groups and pages stays: it judges
+//! So the inputs of our operators are planned without file statistics, and in sessions that
+//! [`read_what_files_hold`] all queries are. Pruning of row groups and pages stays: it judges
 //! each by its own statistics, and reads those that have none. It is switched off for predicates that bounds cannot
 //! answer: bounds leave out NaN, which is larger than all numbers, and a missing count of NULLs is taken for 0.
 
@@ -19,12 +20,14 @@ use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr, IsNullExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
 
-use super::exec::AnonymizeExec;
+use super::exec::{AnonymizeExec, CellExec};
 use super::reports::ReportExec;
 
 /// The same plan over files of which only the number of rows and bytes is known.
@@ -70,12 +73,15 @@ fn forgetting(files: &FileScanConfig) -> FileScanConfig {
         .build()
 }
 
-/// Removes the statistics of all files from plans that hold an operator of this crate, before any other rule uses them.
+/// Removes the statistics of all files from plans, before any other rule uses them: by default from those that hold an
+/// operator of this crate.
 ///
 /// [`AnonymizeExtensionPlanner`](super::AnonymizeExtensionPlanner) does this for what is below an operator. Scalar
 /// subqueries of an input are not below it but at the top of the plan, and need this rule.
 #[derive(Debug, Default)]
-pub struct ForgetFileStatistics;
+pub struct ForgetFileStatistics {
+    in_every_plan: bool,
+}
 
 impl PhysicalOptimizerRule for ForgetFileStatistics {
     fn optimize(
@@ -83,7 +89,10 @@ impl PhysicalOptimizerRule for ForgetFileStatistics {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if holds_our_operators(&plan) { without_file_statistics(plan) } else { Ok(plan) }
+        match self.in_every_plan || holds_our_operators(&plan) {
+            true => without_file_statistics(plan),
+            false => Ok(plan),
+        }
     }
 
     fn name(&self) -> &str {
@@ -97,8 +106,49 @@ impl PhysicalOptimizerRule for ForgetFileStatistics {
 
 fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<AnonymizeExec>()
+        || plan.is::<CellExec>()
         || plan.is::<ReportExec>()
         || plan.children().into_iter().any(holds_our_operators)
+}
+
+/// Lets every query of a session read what is in its files, those without an operator of this crate too, whatever the
+/// session's `collect_statistics` says.
+pub fn read_what_files_hold(context: &SessionContext) {
+    let state = context.state_ref();
+    let mut state = state.write();
+    let forget = Arc::new(ForgetFileStatistics { in_every_plan: true }) as _;
+    let rules = state.physical_optimizers().iter().cloned();
+    let rules: Vec<_> =
+        std::iter::once(forget).chain(rules).chain([Arc::new(SoundPruning) as _]).collect();
+    // They are not used, and cost a look at every file.
+    state.config_mut().options_mut().execution.collect_statistics = false;
+    let session_id = state.session_id().to_owned();
+    *state = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(session_id)
+        .with_physical_optimizer_rules(rules)
+        .build();
+}
+
+/// [`pruned_by_what_is_told`] as a rule, for plans without an operator of this crate.
+#[derive(Debug)]
+struct SoundPruning;
+
+impl PhysicalOptimizerRule for SoundPruning {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        pruned_by_what_is_told(plan)
+    }
+
+    fn name(&self) -> &str {
+        "SoundPruning"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
 }
 
 /// The same plan, in which no row group is skipped because of a predicate that its statistics cannot answer.

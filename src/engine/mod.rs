@@ -34,7 +34,7 @@ pub use exec::{
     AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, PlanForCluster,
     ReleaseShape, WithheldErrorsExec,
 };
-pub use file_statistics::ForgetFileStatistics;
+pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
 pub use logical::AnonymizeNode;
 pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};

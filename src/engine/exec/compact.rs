@@ -1,28 +1,20 @@
 //! Batches that hold the rows they show and nothing else.
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
+use datafusion::common::Result;
 use datafusion::datasource::sink::DataSinkExec;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, replace_children_if_necessary,
-};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use futures::StreamExt;
 
+use super::pass_through::{Pass, PassThroughExec};
 use super::{AnonymizeExec, CellExec};
 use crate::columnar::live_batch;
 use crate::engine::execution_error;
@@ -34,96 +26,20 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// A release leaves its own operator in such batches. Operators above it that drop rows keep the values of those rows
 /// in dictionaries and behind views, where whoever receives the batches (an IPC stream, a Flight client, a host)
 /// could read them.
-#[derive(Debug, Clone)]
-pub struct CompactBatchesExec {
-    input: Plan,
-}
+pub type CompactBatchesExec = PassThroughExec<CompactBatches>;
 
-impl CompactBatchesExec {
-    /// The operator over an input.
-    pub fn new(input: Plan) -> Self {
-        Self { input }
-    }
-}
+/// What a [`CompactBatchesExec`] does to batches.
+#[derive(Debug)]
+pub struct CompactBatches;
 
-impl DisplayAs for CompactBatchesExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if format == DisplayFormatType::TreeRender {
-            return Ok(());
-        }
-        write!(f, "{}", self.name())
-    }
-}
+impl Pass for CompactBatches {
+    const NAME: &'static str = "CompactBatchesExec";
 
-impl ExecutionPlan for CompactBatchesExec {
-    fn name(&self) -> &str {
-        "CompactBatchesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Plan>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
-        assert_eq_or_internal_err!(children.len(), 1);
-        Ok(Arc::new(Self::new(children.swap_remove(0))))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let batches = self.input.execute(partition, context)?;
+    fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream> {
+        let batches = input?;
         let schema = batches.schema();
         let live = batches.map(|batch| live_batch(&batch?).map_err(execution_error));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, live)))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(inputs
-            .first()
-            .map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
     }
 }
 

@@ -7,6 +7,7 @@ mod emit;
 mod form;
 mod intake;
 mod metrics;
+mod pass_through;
 mod pipeline;
 mod requirement;
 mod room;

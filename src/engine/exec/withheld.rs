@@ -13,29 +13,21 @@
 //!     AggregateExec: partial
 //! ```
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    replace_children_if_necessary,
-};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if_necessary};
 use futures::TryStreamExt;
 
+use super::pass_through::{Pass, PassThroughExec};
 use super::{AnonymizeExec, CellExec};
 use crate::engine::reports::ReportExec;
 use crate::engine::without_values;
@@ -43,104 +35,19 @@ use crate::engine::without_values;
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// Hands on its input, and instead of an error that quotes a value one that does not.
-#[derive(Debug, Clone)]
-pub struct WithheldErrorsExec {
-    input: Plan,
-}
+pub type WithheldErrorsExec = PassThroughExec<WithheldErrors>;
 
-impl WithheldErrorsExec {
-    /// The operator over an input.
-    pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
-    }
-}
+/// What a [`WithheldErrorsExec`] does to batches.
+#[derive(Debug)]
+pub struct WithheldErrors;
 
-impl DisplayAs for WithheldErrorsExec {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if format == DisplayFormatType::TreeRender {
-            return Ok(());
-        }
-        write!(f, "{}", self.name())
-    }
-}
+impl Pass for WithheldErrors {
+    const NAME: &'static str = "WithheldErrorsExec";
 
-impl ExecutionPlan for WithheldErrorsExec {
-    fn name(&self) -> &str {
-        "WithheldErrorsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn children(&self) -> Vec<&Plan> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Plan>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Plan> {
-        assert_eq_or_internal_err!(children.len(), 1);
-        Ok(Arc::new(Self::new(children.swap_remove(0))))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Plan>) -> Result<Plan> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let batches = self.input.execute(partition, context).map_err(without_values)?;
+    fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream> {
+        let batches = input.map_err(without_values)?;
         let schema = batches.schema();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(without_values))))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        Ok(inputs
-            .first()
-            .map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
-    }
-
-    fn supports_limit_pushdown(&self) -> bool {
-        true
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
-    }
-
-    fn try_swapping_with_projection(&self, projection: &ProjectionExec) -> Result<Option<Plan>> {
-        let swapped = self.input.try_swapping_with_projection(projection)?;
-        Ok(swapped.map(|input| Arc::new(Self::new(input)) as _))
     }
 }
 
