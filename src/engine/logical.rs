@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 
 use super::spec::{Publish, Spec, listed};
 use crate::columnar::{ColumnGroups, Kind, OutputColumn};
+use crate::method::Family;
 
 /// The column that says which columns of a bucket were permuted together.
 pub(super) const COLUMN_GROUPS: &str = "column_groups";
@@ -180,7 +181,7 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
 /// What a reader of the release may know about how it was made: never values, never the seed.
 pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     let mut metadata = BTreeMap::from([("anonymize.method".to_owned(), spec.method.to_string())]);
-    if spec.method.approach().has_constraints() {
+    if spec.method.family() == Family::Constraints {
         metadata.insert("anonymize.constraints".to_owned(), spec.named_constraints());
     } else {
         metadata.insert("anonymize.k".to_owned(), spec.k.to_string());

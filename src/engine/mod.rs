@@ -12,7 +12,6 @@ mod exec;
 mod file_statistics;
 mod hierarchies;
 mod logical;
-mod method;
 mod options;
 mod physical;
 mod planner;
@@ -20,6 +19,8 @@ mod reports;
 mod session;
 mod spec;
 mod staging;
+#[cfg(test)]
+mod toy_method;
 mod two_tables;
 mod visible_order;
 mod written;
@@ -35,7 +36,6 @@ pub use exec::{
 };
 pub use file_statistics::ForgetFileStatistics;
 pub use logical::AnonymizeNode;
-pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
 pub use physical::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,

@@ -8,9 +8,8 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::config::AnonymizeConfig;
 use super::logical::AnonymizeNode;
-use super::method::Method;
 use super::spec::Spec;
-use crate::method::Variant;
+use crate::method::{Family, Variant};
 
 /// Errors if a release in the plan is for experiments only: under the paper's version of `alpha_k`, or
 /// under a seed of fewer than 16 characters, unless `SET anonymize.allow_short_seeds = true` allows it.
@@ -39,10 +38,11 @@ pub fn check_may_be_written(plan: &LogicalPlan, options: &ConfigOptions) -> Resu
 
 /// Errors if the version of the method gives people away.
 pub(super) fn check_variant(spec: &Spec) -> Result<()> {
-    if spec.method == Method::AlphaK && spec.variant == Variant::Paper {
+    if spec.method.family() == Family::TwoTables && spec.variant == Variant::Paper {
         return plan_err!(
-            "variant => 'paper' of method 'alpha_k' groups rows in the order of their quasi-identifiers, which a \
-             reader of both tables can use to name people: it is for experiments and is not written; leave it out"
+            "variant => 'paper' of method '{}' groups rows in the order of their quasi-identifiers, which a \
+             reader of both tables can use to name people: it is for experiments and is not written; leave it out",
+            spec.method
         );
     }
     Ok(())
