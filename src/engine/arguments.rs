@@ -109,8 +109,8 @@ impl Arguments {
         plan_datafusion_err!("{}: option '{name}' must be {wanted}", self.function)
     }
 
-    /// A constant, of whatever type. `NULL` is a mistake: a computed value that happens to be missing must not
-    /// drop a requirement.
+    /// A constant of any type. `NULL` is an error: a computed value that happens to be missing must not silently drop
+    /// a requirement.
     fn constant(
         &mut self,
         name: &str,
@@ -283,9 +283,11 @@ impl Arguments {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Vec<String>> {
         let Some(value) = self.take(name) else { return Ok(Vec::new()) };
-        column_names(value, context).ok_or_else(|| {
-            self.wrong(name, &format!("a list of columns, as in {name} => ['age', 'zip']"))
-        })
+        let wanted = format!("a list of columns, as in {name} => ['age', 'zip']");
+        if fold(value.clone(), context).is_some_and(|scalar| scalar.is_null()) {
+            return Err(self.null(name, &wanted));
+        }
+        column_names(value, context).ok_or_else(|| self.wrong(name, &wanted))
     }
 
     /// `[{columns: ['age', 'zip'], k: 3}, …]`

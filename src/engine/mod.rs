@@ -15,6 +15,7 @@ mod logical;
 mod options;
 mod physical;
 mod planner;
+mod reason;
 mod reports;
 mod session;
 mod spec;

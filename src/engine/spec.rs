@@ -31,6 +31,14 @@ impl FromStr for Ranges {
     }
 }
 
+impl FromStr for Variant {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        choose("variant", name, &[("best", Self::Best), ("paper", Self::Paper)])
+    }
+}
+
 /// What happens to a row that is suppressed in all its quasi-identifiers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
@@ -303,7 +311,7 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
-    /// The secret that breaks ties, and whatever else is drawn.
+    /// The secret from which ties are broken and everything else is drawn.
     pub secret: Secret,
 }
 

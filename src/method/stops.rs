@@ -1,4 +1,4 @@
-//! A release that nobody wants any more: methods notice in the middle of their work.
+//! Methods notice in the middle of their work that a release was cancelled.
 
 use super::{Family, Job, MethodRef, Settings, methods};
 use crate::error::{Error, Result};

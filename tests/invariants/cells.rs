@@ -199,7 +199,8 @@ fn models_hold_in_the_whole_release() {
     ];
     let context = in_cells(&table, 6);
     for (at, (option, model)) in models.into_iter().enumerate() {
-        let classes = in_cells_with().filter(|(method, _)| registered(method).family() == Family::Classes);
+        let classes =
+            in_cells_with().filter(|(method, _)| registered(method).family() == Family::Classes);
         for (method, more) in classes.filter(|(method, _)| takes(method, option)) {
             let call = call(method, 5, &format!(", {model}{more}"));
             let name = format!("{method}_{at}");

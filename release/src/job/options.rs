@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use datafusion_anonymize::engine::AnonymizeConfig;
-use datafusion_anonymize::method::{Family, MethodRef};
+use datafusion_anonymize::method::{Family, MethodRef, Variant};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -250,7 +250,7 @@ impl AnonymizeOptions {
 
     /// Whether the method runs as its paper prints it.
     pub fn is_paper(&self) -> bool {
-        self.variant.as_deref() == Some("paper")
+        matches!(self.variant.as_deref().map(str::parse), Some(Ok(Variant::Paper)))
     }
 
     /// Whether values stay exact and the links between columns are broken.

@@ -4,13 +4,18 @@ use super::Options;
 use crate::columnar::Ranges;
 use crate::engine::spec::Suppress;
 use crate::error::{Error, Result};
-use crate::method::{Family, MethodOption, MethodRef};
+use crate::method::{Family, MethodOption, MethodRef, Variant};
 
 impl Options {
     /// What a method cannot honour, or lacks, is an error.
-    pub(super) fn check_fit(&self, method: MethodRef, ranges: Ranges) -> Result<()> {
-        let given = MethodOption::ALL.iter().copied();
-        let given: Vec<MethodOption> = given.filter(|option| self.gives(*option, ranges)).collect();
+    pub(super) fn check_fit(
+        &self,
+        method: MethodRef,
+        variant: Variant,
+        ranges: Ranges,
+    ) -> Result<()> {
+        let gives = |option: &MethodOption| self.gives(*option, variant, ranges);
+        let given: Vec<MethodOption> = MethodOption::ALL.iter().copied().filter(gives).collect();
         method.check(&given)?;
         match method.family() {
             Family::TwoTables => self.check_two_tables(method),
@@ -19,14 +24,16 @@ impl Options {
         }
     }
 
-    /// Whether the caller says something about the option. Numbers can also become means by a setting.
-    fn gives(&self, option: MethodOption, ranges: Ranges) -> bool {
+    /// Whether the caller says something about the option.
+    fn gives(&self, option: MethodOption, variant: Variant, ranges: Ranges) -> bool {
         let slicing = &self.slicing;
         match option {
             MethodOption::Constraints => !self.constraints.is_empty(),
             MethodOption::ManyConstraints => self.constraints.len() > 1,
             MethodOption::Suppress => self.suppress.is_some(),
-            MethodOption::SuppressCells => self.suppress.as_deref() == Some("cells"),
+            MethodOption::SuppressCells => {
+                self.suppress.as_ref().is_some_and(|asked| asked.eq_ignore_ascii_case("cells"))
+            }
             MethodOption::SuppressRows => {
                 matches!(self.suppress.as_deref().map(str::parse), Some(Ok(Suppress::Rows)))
             }
@@ -37,6 +44,7 @@ impl Options {
             MethodOption::Sensitivity => self.sensitivity.is_some(),
             MethodOption::PrivacyUnit => self.privacy_unit.is_some(),
             MethodOption::Split => self.split.is_some(),
+            // A setting of the session says it too.
             MethodOption::MeanRanges => ranges == Ranges::Mean,
             MethodOption::Weights => !self.weights.is_empty(),
             MethodOption::BlockRows => self.block_rows.is_some(),
@@ -51,7 +59,7 @@ impl Options {
             MethodOption::Ranges => self.ranges.is_some(),
             MethodOption::Hierarchies => !self.hierarchies.is_empty(),
             MethodOption::Publish => self.publish.is_some(),
-            MethodOption::Paper => self.variant.as_deref() == Some("paper"),
+            MethodOption::Paper => variant == Variant::Paper,
         }
     }
 

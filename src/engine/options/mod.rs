@@ -20,7 +20,7 @@ pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
 use super::logical::COLUMN_GROUPS;
-use super::spec::{Spec, choose};
+use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
@@ -118,7 +118,7 @@ pub struct Options {
     pub(super) block_rows: Option<i64>,
     pub(super) slicing: SlicingOptions,
     pub(super) class_id: bool,
-    /// As it was read where it was written: its text is not kept.
+    /// Parsed where it is read, so that its text is not kept; a mistake in it shows when the options are resolved.
     pub(super) seed: Option<Result<Secret>>,
 }
 
@@ -141,7 +141,7 @@ impl Options {
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let variant = self.checked_variant()?;
         let unit_share = self.checked_unit_share()?;
-        self.check_fit(method, ranges)?;
+        self.check_fit(method, variant, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if family == Family::Constraints {
             let constraints =
@@ -230,8 +230,7 @@ impl Options {
     }
 
     fn checked_variant(&self) -> Result<Variant> {
-        let named = [("best", Variant::Best), ("paper", Variant::Paper)];
-        self.variant.as_deref().map_or(Ok(Variant::Best), |name| choose("variant", name, &named))
+        self.variant.as_deref().map_or(Ok(Variant::Best), str::parse)
     }
 
     pub(super) fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {

@@ -87,7 +87,7 @@ fn adult() -> Option<People> {
         people.0.push([age, 2 * education as u32 + u32::from(&row[9] == "Male")]);
         people.1.push(value as u32);
     }
-    let fourth = |at: &usize| at % 4 == 0;
+    let fourth = |at: &usize| at.is_multiple_of(4);
     let rows: Vec<usize> = (0..people.0.len()).filter(fourth).take(ROWS as usize).collect();
     Some(rows.iter().map(|row| (people.0[*row], people.1[*row])).unzip())
 }
