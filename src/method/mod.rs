@@ -24,6 +24,6 @@ mod variant;
 
 pub use job::Job;
 pub use option::{MethodOption, Takes};
-pub use registry::{Family, Method, MethodRef, methods};
+pub use registry::{About, Family, Method, MethodRef, methods};
 pub use settings::{Formed, Settings, TableShape};
 pub use variant::Variant;

@@ -17,20 +17,20 @@ use crate::model::RowTable;
 
 /// A way to anonymize rows.
 ///
-/// A plain method says its name, when to choose it, and forms classes; every other answer has a default that its
-/// [`Family`] gives.
+/// A plain method says what it is and forms classes; every other answer has a default that its [`Family`] gives.
 pub trait Method: Sync {
-    /// The name in SQL, as in the paper.
-    fn name(&self) -> &'static str;
+    /// Its name, its family, and what the documentation says.
+    fn about(&self) -> &About;
+
+    /// The name in SQL.
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
 
     /// What kind of release it makes.
-    fn family(&self) -> Family;
-
-    /// Completes "choose it when …" in the documentation.
-    fn summary(&self) -> &'static str;
-
-    /// What a reader may expect of the classes, for the documentation.
-    fn class_sizes(&self) -> &'static str;
+    fn family(&self) -> Family {
+        self.about().family
+    }
 
     /// Whether the option can be honoured beside all `given` ones, or why not and what to use instead.
     fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {
@@ -64,6 +64,19 @@ pub trait Method: Sync {
 
     /// Forms the release. The caller verifies it. Works on the current rayon pool.
     fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed>;
+}
+
+/// What a method is.
+#[derive(Debug)]
+pub struct About {
+    /// The name in SQL, as in the paper.
+    pub name: &'static str,
+    /// What kind of release it makes.
+    pub family: Family,
+    /// Completes "choose it when …" in the documentation.
+    pub summary: &'static str,
+    /// What a reader may expect of the classes, for the documentation.
+    pub class_sizes: &'static str,
 }
 
 /// What kind of release a method makes: how the engine executes, verifies and publishes it.

@@ -41,7 +41,7 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::{Family, Formed, Job, Method, Settings};
+use super::{About, Family, Formed, Job, Method, Settings};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
@@ -88,20 +88,13 @@ pub(super) static TOP_DOWN: TopDown = TopDown;
 pub(super) struct TopDown;
 
 impl Method for TopDown {
-    fn name(&self) -> &'static str {
-        "top_down"
-    }
-
-    fn family(&self) -> Family {
-        Family::Classes
-    }
-
-    fn summary(&self) -> &'static str {
-        "you compare `alpha_k` with generalization"
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        "at least k rows"
+    fn about(&self) -> &About {
+        &About {
+            name: "top_down",
+            family: Family::Classes,
+            summary: "you compare `alpha_k` with generalization",
+            class_sizes: "at least k rows",
+        }
     }
 
     // Where a group is parted depends on the shares of the whole table.

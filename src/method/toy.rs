@@ -3,7 +3,7 @@
 //! It is compiled for tests alone. This file and its line in the registry are all there is of it, which
 //! `engine/toy_method.rs` runs through SQL: what a new method costs.
 
-use super::{Family, Formed, Job, Method, Settings};
+use super::{About, Family, Formed, Job, Method, Settings};
 use crate::error::Result;
 use crate::model::{Classes, GlobalShares, RowTable, Tally, with_rows};
 
@@ -12,20 +12,13 @@ pub(super) static SORTED_RUNS: SortedRuns = SortedRuns;
 pub(super) struct SortedRuns;
 
 impl Method for SortedRuns {
-    fn name(&self) -> &'static str {
-        "sorted_runs"
-    }
-
-    fn family(&self) -> Family {
-        Family::Classes
-    }
-
-    fn summary(&self) -> &'static str {
-        "you test the registry"
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        "at least k rows"
+    fn about(&self) -> &About {
+        &About {
+            name: "sorted_runs",
+            family: Family::Classes,
+            summary: "you test the registry",
+            class_sizes: "at least k rows",
+        }
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Formed> {

@@ -13,7 +13,7 @@ fn table() -> String {
             method if method == for_constraints => " (default with `constraints`)",
             _ => "",
         };
-        let (summary, sizes) = (method.summary(), method.class_sizes());
+        let (summary, sizes) = (method.about().summary, method.about().class_sizes);
         let sizes = if sizes.is_empty() { String::new() } else { format!(" {sizes}") };
         table += &format!("| `{method}`{chosen} | {summary} |{sizes} |\n");
     }

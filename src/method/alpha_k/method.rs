@@ -2,7 +2,7 @@
 
 use super::{Grouping, alpha_k};
 use crate::error::Result;
-use crate::method::{Family, Formed, Job, Method, Settings, TableShape};
+use crate::method::{About, Family, Formed, Job, Method, Settings, TableShape};
 use crate::model::{Purpose, RowTable, shuffle_classes};
 
 pub(in crate::method) static ALPHA_K: AlphaK = AlphaK;
@@ -10,20 +10,13 @@ pub(in crate::method) static ALPHA_K: AlphaK = AlphaK;
 pub(in crate::method) struct AlphaK;
 
 impl Method for AlphaK {
-    fn name(&self) -> &'static str {
-        "alpha_k"
-    }
-
-    fn family(&self) -> Family {
-        Family::TwoTables
-    }
-
-    fn summary(&self) -> &'static str {
-        "quasi-identifiers must stay exact: two tables, joined by a class"
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        "at least k rows, no sensitive value above its share"
+    fn about(&self) -> &About {
+        &About {
+            name: "alpha_k",
+            family: Family::TwoTables,
+            summary: "quasi-identifiers must stay exact: two tables, joined by a class",
+            class_sizes: "at least k rows, no sensitive value above its share",
+        }
     }
 
     fn suppresses(&self) -> bool {

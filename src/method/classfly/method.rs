@@ -3,76 +3,79 @@
 use super::{Job as ConstraintJob, Search, classfly, datafly, row_bytes};
 use crate::error::{Error, Result};
 use crate::hierarchy::{Axis, Shape, Tree};
-use crate::method::{Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes};
+use crate::method::{
+    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+};
 use crate::model::{Purpose, RowTable};
 
 /// Generalizing until the constraints hold.
 pub(in crate::method) struct Recodings {
-    name: &'static str,
+    about: About,
     /// How rows are found that can be published; without it, whole columns climb.
     search: Option<Search>,
     /// Whether it takes more than one constraint.
     takes_several: bool,
-    summary: &'static str,
-    class_sizes: &'static str,
 }
 
 pub(in crate::method) static CLASSFLY_COMPLETE: Recodings = Recodings {
-    name: "classfly_complete",
+    about: About {
+        name: "classfly_complete",
+        family: Family::Constraints,
+        summary: "several recipients can link by different columns",
+        class_sizes: "every combination of published values in a constraint's columns occurs at least k times, \
+                  `*` included",
+    },
     search: Some(Search::Complete),
     takes_several: true,
-    summary: "several recipients can link by different columns",
-    class_sizes: "every combination of published values in a constraint's columns occurs at least k times, \
-                  `*` included",
 };
 
 pub(in crate::method) static CLASSFLY_PARTIAL: Recodings = Recodings {
-    name: "classfly_partial",
+    about: About {
+        name: "classfly_partial",
+        family: Family::Constraints,
+        summary: "as above; the same release, found another way",
+        class_sizes: "",
+    },
     search: Some(Search::Partial),
     takes_several: true,
-    summary: "as above; the same release, found another way",
-    class_sizes: "",
 };
 
 pub(in crate::method) static CLASSFLY_NAIVE: Recodings = Recodings {
-    name: "classfly_naive",
+    about: About {
+        name: "classfly_naive",
+        family: Family::Constraints,
+        summary: "you compare with the literature",
+        class_sizes: "the same, on all columns at once",
+    },
     search: Some(Search::Naive),
     takes_several: true,
-    summary: "you compare with the literature",
-    class_sizes: "the same, on all columns at once",
 };
 
 pub(in crate::method) static CLASSFLY: Recodings = Recodings {
-    name: "classfly",
+    about: About {
+        name: "classfly",
+        family: Family::Constraints,
+        summary: "one constraint: values stay exact wherever k rows agree",
+        class_sizes: "at least k rows",
+    },
     search: Some(Search::Complete),
     takes_several: false,
-    summary: "one constraint: values stay exact wherever k rows agree",
-    class_sizes: "at least k rows",
 };
 
 pub(in crate::method) static DATAFLY: Recodings = Recodings {
-    name: "datafly",
+    about: About {
+        name: "datafly",
+        family: Family::Constraints,
+        summary: "a column must be published on one level everywhere",
+        class_sizes: "at least k rows",
+    },
     search: None,
     takes_several: true,
-    summary: "a column must be published on one level everywhere",
-    class_sizes: "at least k rows",
 };
 
 impl Method for Recodings {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn family(&self) -> Family {
-        Family::Constraints
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        self.class_sizes
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {

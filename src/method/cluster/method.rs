@@ -2,36 +2,45 @@
 
 use super::{Clustering, Options, Scale, block_bytes, cluster, incomplete_rows};
 use crate::error::{Error, Result};
-use crate::method::{Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes};
+use crate::method::{
+    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+};
 use crate::model::{Purpose, RowTable};
 
 /// Grouping by one distance.
 pub(in crate::method) struct Clusters {
-    name: &'static str,
+    about: About,
     clustering: Clustering,
-    summary: &'static str,
-    class_sizes: &'static str,
 }
 
 pub(in crate::method) static KAIM: Clusters = Clusters {
-    name: "kaim",
+    about: About {
+        name: "kaim",
+        family: Family::Classes,
+        summary: "rows have missing values that must not cost them",
+        class_sizes: "at least k rows; no row is dropped",
+    },
     clustering: Clustering::Kaim(Scale::Value),
-    summary: "rows have missing values that must not cost them",
-    class_sizes: "at least k rows; no row is dropped",
 };
 
 pub(in crate::method) static K_MEMBER: Clusters = Clusters {
-    name: "k_member",
+    about: About {
+        name: "k_member",
+        family: Family::Classes,
+        summary: "you want little loss on a small, complete table",
+        class_sizes: "k rows or a few more; rows with missing values are dropped and counted",
+    },
     clustering: Clustering::KMember,
-    summary: "you want little loss on a small, complete table",
-    class_sizes: "k rows or a few more; rows with missing values are dropped and counted",
 };
 
 pub(in crate::method) static BOTTOM_UP: Clusters = Clusters {
-    name: "bottom_up",
+    about: About {
+        name: "bottom_up",
+        family: Family::Classes,
+        summary: "you compare with the literature",
+        class_sizes: "at least k rows",
+    },
     clustering: Clustering::BottomUp,
-    summary: "you compare with the literature",
-    class_sizes: "at least k rows",
 };
 
 impl Clusters {
@@ -41,20 +50,8 @@ impl Clusters {
 }
 
 impl Method for Clusters {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn family(&self) -> Family {
-        Family::Classes
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        self.class_sizes
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {

@@ -2,7 +2,9 @@
 
 use super::{Layered, Options, layered, work_bytes};
 use crate::error::Result;
-use crate::method::{Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes};
+use crate::method::{
+    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+};
 use crate::model::RowTable;
 
 pub(in crate::method) static LAYERED: Freezing = Freezing;
@@ -10,20 +12,13 @@ pub(in crate::method) static LAYERED: Freezing = Freezing;
 pub(in crate::method) struct Freezing;
 
 impl Method for Freezing {
-    fn name(&self) -> &'static str {
-        "layered"
-    }
-
-    fn family(&self) -> Family {
-        Family::Classes
-    }
-
-    fn summary(&self) -> &'static str {
-        "you want the least loss"
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        "k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere"
+    fn about(&self) -> &About {
+        &About {
+            name: "layered",
+            family: Family::Classes,
+            summary: "you want the least loss",
+            class_sizes: "k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere",
+        }
     }
 
     fn accepts(&self, option: MethodOption, given: &[MethodOption]) -> Takes {

@@ -3,7 +3,7 @@
 use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, row_bytes, slicing};
 use crate::association::DEFAULT_WORK;
 use crate::error::{Error, Result};
-use crate::method::{Family, Formed, Job, Method, MethodOption, TableShape, Takes};
+use crate::method::{About, Family, Formed, Job, Method, MethodOption, TableShape, Takes};
 use crate::model::RowTable;
 
 /// What a query tells a slicing method.
@@ -23,10 +23,8 @@ pub struct Settings<'a> {
 
 /// Slicing by one way to find the columns.
 pub(in crate::method) struct Slices {
-    name: &'static str,
+    about: About,
     by: By,
-    summary: &'static str,
-    class_sizes: &'static str,
 }
 
 /// What decides which columns stay together.
@@ -39,34 +37,28 @@ enum By {
 }
 
 pub(in crate::method) static ASG_LS: Slices = Slices {
-    name: "asg_ls",
+    about: About {
+        name: "asg_ls",
+        family: Family::Slices,
+        summary: "there are many columns: values stay exact, links between groups of columns are broken",
+        class_sizes: "buckets of at least k rows; nobody names a sensitive value with a chance above 1/l",
+    },
     by: By::Associations,
-    summary: "there are many columns: values stay exact, links between groups of columns are broken",
-    class_sizes: "buckets of at least k rows; nobody names a sensitive value with a chance above 1/l",
 };
 
 pub(in crate::method) static SLICING: Slices = Slices {
-    name: "slicing",
+    about: About {
+        name: "slicing",
+        family: Family::Slices,
+        summary: "as above, with one set of columns for the whole table",
+        class_sizes: "",
+    },
     by: By::Correlation,
-    summary: "as above, with one set of columns for the whole table",
-    class_sizes: "",
 };
 
 impl Method for Slices {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn family(&self) -> Family {
-        Family::Slices
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn class_sizes(&self) -> &'static str {
-        self.class_sizes
+    fn about(&self) -> &About {
+        &self.about
     }
 
     fn accepts(&self, option: MethodOption, given: &[MethodOption]) -> Takes {
