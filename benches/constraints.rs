@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::method::{MethodOption, methods};
 use mimalloc::MiMalloc;
 
 use common::{
@@ -51,15 +52,15 @@ const HIERARCHIES: &str = "birth_date: date_steps('month', 'year', 'decade'), \
      workclass: sample_hierarchy(column => 'workclass'), \
      marital_status: sample_hierarchy(column => 'marital_status')";
 
-const METHODS: &str = "classfly_complete,classfly_partial,classfly_naive,datafly";
-
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::of_process();
     let rows = arguments.list("--rows", "1000000");
     let rows: Vec<usize> = rows.iter().map(|rows| rows.parse().unwrap()).collect();
     let runs = arguments.number("--runs", 3);
-    let methods = arguments.list("--methods", METHODS);
+    let several = methods().filter(|method| method.takes(MethodOption::ManyConstraints));
+    let several: Vec<&str> = several.map(|method| method.name()).collect();
+    let methods = arguments.list("--methods", &several.join(","));
     let to_parquet = arguments.value("--output") == Some("parquet");
     let directory = tempfile::tempdir()?;
     let output = directory.path().join("out.parquet");

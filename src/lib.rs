@@ -40,12 +40,24 @@
 //!
 //! # Which method?
 //!
-//! | method | choose it when | classes |
+//! | `method =>` | choose it when | classes |
 //! | --- | --- | --- |
-//! | `rounded` (default) | you want the most and smallest classes | k, at most k + 1 from 2k² rows on |
-//! | `layered` | you want the least loss | k to 2k − 1 |
-//! | `mondrian` | a value must fall into one range only | at least k, large where values are frequent |
-//! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 |
+//! | `rounded` (default) | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from 2k² rows on |
+//! | `layered` | you want the least loss | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
+//! | `mondrian` | a value must fall into one range only | at least k rows; large where values are frequent |
+//! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 rows |
+//! | `classfly_complete` (default with `constraints`) | several recipients can link by different columns | every combination of published values in a constraint's columns occurs at least k times, `*` included |
+//! | `classfly_partial` | as above; the same release, found another way | |
+//! | `classfly_naive` | you compare with the literature | the same, on all columns at once |
+//! | `classfly` | one constraint: values stay exact wherever k rows agree | at least k rows |
+//! | `datafly` | a column must be published on one level everywhere | at least k rows |
+//! | `alpha_k` | quasi-identifiers must stay exact: two tables, joined by a class | at least k rows, no sensitive value above its share |
+//! | `top_down` | you compare `alpha_k` with generalization | at least k rows |
+//! | `kaim` | rows have missing values that must not cost them | at least k rows; no row is dropped |
+//! | `k_member` | you want little loss on a small, complete table | k rows or a few more; rows with missing values are dropped and counted |
+//! | `bottom_up` | you compare with the literature | at least k rows |
+//! | `asg_ls` | there are many columns: values stay exact, links between groups of columns are broken | buckets of at least k rows; nobody names a sensitive value with a chance above 1/l |
+//! | `slicing` | as above, with one set of columns for the whole table | |
 //!
 //! # Layers
 //!

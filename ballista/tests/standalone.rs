@@ -5,7 +5,7 @@
 mod shared;
 
 use datafusion::prelude::SessionContext;
-use shared::{CALL, METHODS, call, census, local, number, rows};
+use shared::{CALL, call, census, in_cells, local, number, rows};
 
 async fn cluster(directory: &std::path::Path) -> SessionContext {
     let context = anonymize_ballista::standalone().await.unwrap();
@@ -17,7 +17,7 @@ async fn cluster(directory: &std::path::Path) -> SessionContext {
 async fn the_release_is_that_of_one_machine() {
     let directory = shared::directory(3000);
     let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
-    for (method, more) in METHODS {
+    for (method, more) in in_cells() {
         let sql = format!("SELECT * FROM {}", call(method, more));
         let there = rows(&cluster, &sql).await.unwrap_or_else(|error| panic!("{method}: {error}"));
         assert_eq!(there, rows(&local, &sql).await.unwrap(), "{method}");

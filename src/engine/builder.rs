@@ -9,7 +9,6 @@ use datafusion::prelude::DataFrame;
 
 use super::config::AnonymizeConfig;
 use super::logical::{AnonymizeNode, hierarchy_input};
-use super::method::Method;
 use super::options::{Hierarchy, Options, Sensitivity};
 use super::planning_error;
 use super::session::SessionSecret;
@@ -91,8 +90,8 @@ impl Anonymize {
     }
 
     /// How classes are formed.
-    pub fn method(mut self, method: Method) -> Self {
-        self.options.method = Some(method.to_string());
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.options.method = Some(method.into());
         self
     }
 
@@ -134,18 +133,18 @@ impl Anonymize {
     }
 
     /// How much a quasi-identifier counts in the distances of a clustering, beside 1 for the others
-    /// ([`Method::Kaim`], [`Method::KMember`], [`Method::BottomUp`]).
+    /// (`kaim`, `k_member`, `bottom_up`).
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::{Anonymize, Method};
+    /// # use datafusion_anonymize::engine::Anonymize;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
     /// # datafusion_anonymize::register_all(&context)?;
     /// let census = "SELECT age, education, occupation FROM sample_census(rows => 500, missing => 0.2)";
     /// let release = Anonymize::new(5)
-    ///     .method(Method::Kaim)
+    ///     .method("kaim")
     ///     .quasi_identifiers(["age", "education"])
     ///     .sensitive(["occupation"])
     ///     .weight("age", 2.0)
@@ -165,25 +164,25 @@ impl Anonymize {
         self
     }
 
-    /// The number of column groups for [`Method::Slicing`], which otherwise finds one that fits.
+    /// The number of column groups for `slicing`, which otherwise finds one that fits.
     pub fn columns(mut self, columns: usize) -> Self {
         self.options.slicing.columns = Some(i64::try_from(columns).unwrap_or(i64::MAX));
         self
     }
 
-    /// What [`Method::AsgLs`] takes for an association: the share of all rows that have it, and how often
+    /// What `asg_ls` takes for an association: the share of all rows that have it, and how often
     /// its rule holds.
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::{Anonymize, Method, Models};
+    /// # use datafusion_anonymize::engine::{Anonymize, Models};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
     /// # datafusion_anonymize::register_all(&context)?;
     /// let census = "SELECT age, sex, education, marital_status, occupation FROM sample_census(rows => 500)";
     /// let release = Anonymize::new(10)
-    ///     .method(Method::AsgLs)
+    ///     .method("asg_ls")
     ///     .models(Models { l: Some(3), ..Models::default() })
     ///     .quasi_identifiers(["age", "sex", "education", "marital_status"])
     ///     .sensitive(["occupation"])
@@ -199,13 +198,13 @@ impl Anonymize {
         self
     }
 
-    /// The most attributes of a column for [`Method::AsgLs`] and [`Method::Slicing`], and of an association.
+    /// The most attributes of a column for `asg_ls` and `slicing`, and of an association.
     pub fn max_columns(mut self, most: usize) -> Self {
         self.options.slicing.max_columns = Some(i64::try_from(most).unwrap_or(i64::MAX));
         self
     }
 
-    /// The fewest attributes of a column that an association makes for [`Method::AsgLs`] in its paper.
+    /// The fewest attributes of a column that an association makes for `asg_ls` in its paper.
     pub fn min_columns(mut self, fewest: usize) -> Self {
         self.options.slicing.min_columns = Some(i64::try_from(fewest).unwrap_or(i64::MAX));
         self
@@ -217,8 +216,8 @@ impl Anonymize {
         self
     }
 
-    /// Values that a smaller share of the rows has are generalized by [`Method::AsgLs`] and
-    /// [`Method::Slicing`].
+    /// Values that a smaller share of the rows has are generalized by `asg_ls` and
+    /// `slicing`.
     pub fn rare_below(mut self, share: f64) -> Self {
         self.options.slicing.rare_below = Some(share);
         self
@@ -229,7 +228,7 @@ impl Anonymize {
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::{Anonymize, Method, Publish, Sensitivity};
+    /// # use datafusion_anonymize::engine::{Anonymize, Publish, Sensitivity};
     /// # use datafusion_anonymize::model::AlphaScope;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
@@ -241,7 +240,7 @@ impl Anonymize {
     /// let release = Anonymize::new(2)
     ///     .quasi_identifiers(["age"])
     ///     .sensitive(["disease"])
-    ///     .method(Method::AlphaK)
+    ///     .method("alpha_k")
     ///     .graded([0.25, 0.5], Sensitivity::listed(levels), AlphaScope::Value)
     ///     .publish(Publish::Sensitive)
     ///     .apply(visits)?;
@@ -266,7 +265,7 @@ impl Anonymize {
         self
     }
 
-    /// Which of two tables is wanted, for [`Method::AlphaK`]. [`super::write_two_tables`] writes both.
+    /// Which of two tables is wanted, for `alpha_k`. [`super::write_two_tables`] writes both.
     pub fn publish(mut self, publish: Publish) -> Self {
         self.options.publish = Some(publish.to_string());
         self

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use super::reason;
 use super::spec::{Publish, Spec, listed};
 use crate::columnar::{ColumnGroups, Kind, OutputColumn};
+use crate::method::Family;
 
 /// The column that says which columns of a bucket were permuted together.
 pub(super) const COLUMN_GROUPS: &str = "column_groups";
@@ -184,7 +185,7 @@ const METHOD: &str = "anonymize.method";
 /// What a reader of the release may know about how it was made: never values, never the seed.
 pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     let mut metadata = BTreeMap::from([(METHOD.to_owned(), spec.method.to_string())]);
-    if spec.method.approach().has_constraints() {
+    if spec.method.family() == Family::Constraints {
         metadata.insert("anonymize.constraints".to_owned(), spec.named_constraints());
     } else {
         metadata.insert("anonymize.k".to_owned(), spec.k.to_string());

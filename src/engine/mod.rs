@@ -12,7 +12,6 @@ mod exec;
 mod file_statistics;
 mod hierarchies;
 mod logical;
-mod method;
 mod options;
 mod physical;
 mod planner;
@@ -21,6 +20,8 @@ mod reports;
 mod session;
 mod spec;
 mod staging;
+#[cfg(test)]
+mod toy_method;
 mod two_tables;
 mod visible_order;
 mod written;
@@ -36,7 +37,6 @@ pub use exec::{
 };
 pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
 pub use logical::AnonymizeNode;
-pub use method::Method;
 pub use options::{Hierarchy, Sensitivity};
 pub use physical::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DataFusionError, plan_datafusion_err};
 
-use super::method::Method;
 use super::spec::Spec;
-use crate::method::Variant;
+use crate::method::{Family, Variant};
 
 /// Marks the schema of a release that must not be written, so that a table made of it (`CREATE TABLE … AS`) says so too.
 const MARK: &str = "anonymize.not_to_be_written";
@@ -25,7 +24,7 @@ impl Reason {
     const ALL: [Self; 2] = [Self::Variant, Self::ShortSeed];
 
     pub(super) fn of(spec: &Spec) -> Option<Self> {
-        if spec.method == Method::AlphaK && spec.variant == Variant::Paper {
+        if spec.method.family() == Family::TwoTables && spec.variant == Variant::Paper {
             return Some(Self::Variant);
         }
         spec.secret.is_short().then_some(Self::ShortSeed)

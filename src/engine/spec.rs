@@ -6,13 +6,12 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
-use super::method::{Approach, Method, SliceBy};
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
-use crate::method::Variant;
 use crate::method::classfly::Constraint;
 use crate::method::partition::Split;
+use crate::method::{Family, MethodOption, MethodRef, Variant};
 use crate::model::{AlphaScope, Secret};
 
 impl FromStr for Split {
@@ -269,7 +268,7 @@ pub struct SlicingSpec {
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spec {
     /// How classes are formed.
-    pub method: Method,
+    pub method: MethodRef,
     /// Which quasi-identifier a group is cut on.
     pub split: Split,
     /// The smallest class.
@@ -333,8 +332,7 @@ impl Spec {
     /// The largest share of cells or rows that may be suppressed. Methods that suppress nothing
     /// allow none.
     pub fn suppression_limit(&self) -> f64 {
-        let suppresses = self.method.suppresses()
-            || (self.method == Method::Layered && self.suppress == Suppress::Rows);
+        let suppresses = self.method.suppresses() || self.suppress == Suppress::Rows;
         let default = if suppresses { 0.05 } else { 0.0 };
         self.suppression_limit.unwrap_or(default)
     }
@@ -375,27 +373,23 @@ impl Spec {
         weights.into_iter().chain(block_rows).collect()
     }
 
-    fn slicing_entries(&self, by: SliceBy) -> Vec<(&'static str, String)> {
+    fn slicing_entries(&self) -> Vec<(&'static str, String)> {
         let Some(slicing) = &self.slicing else { return Vec::new() };
         let hierarchy = slicing.sensitive_hierarchy.as_ref();
         let hierarchy = hierarchy.map(|of| ("sensitive_hierarchy", of.to_string()));
         let mut entries: Vec<(&'static str, String)> = hierarchy.into_iter().collect();
         entries.push(("max_columns", slicing.max_columns.to_string()));
-        match by {
-            SliceBy::Associations => {
-                if self.variant == Variant::Paper {
-                    entries.push(("min_columns", slicing.min_columns.to_string()));
-                }
-                entries.extend([
-                    ("min_support", slicing.min_support.to_string()),
-                    ("min_confidence", slicing.min_confidence.to_string()),
-                ]);
-                entries.extend(self.cluster_entries());
+        if self.method.takes(MethodOption::MinSupport) {
+            if self.variant == Variant::Paper {
+                entries.push(("min_columns", slicing.min_columns.to_string()));
             }
-            SliceBy::Correlation => {
-                entries.extend(slicing.columns.map(|columns| ("columns", columns.to_string())));
-            }
+            entries.extend([
+                ("min_support", slicing.min_support.to_string()),
+                ("min_confidence", slicing.min_confidence.to_string()),
+            ]);
         }
+        entries.extend(self.cluster_entries());
+        entries.extend(slicing.columns.map(|columns| ("columns", columns.to_string())));
         if slicing.rare_below > 0.0 {
             entries.push(("rare_below", slicing.rare_below.to_string()));
         }
@@ -430,7 +424,7 @@ impl Spec {
         };
         let quasi_identifiers: Vec<String> =
             self.quasi_identifiers.iter().map(quasi_identifier).collect();
-        let has_constraints = self.method.approach().has_constraints();
+        let has_constraints = self.method.family() == Family::Constraints;
         let wanted = match has_constraints {
             true => ("constraints", format!("{{{}}}", self.named_constraints())),
             false => ("k", self.k.to_string()),
@@ -456,19 +450,15 @@ impl Spec {
             Split::Widest => "widest",
         };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
-        match self.method.approach() {
-            Approach::Partition(_) => entries.push(("split", split.to_owned())),
-            Approach::Layer => {
-                entries.push(("split", split.to_owned()));
-                let suppress = (self.suppress == Suppress::Rows).then_some("rows");
-                entries.extend(suppress.map(|rows| ("suppress", rows.to_owned())));
-            }
-            Approach::Cluster(_) => entries.extend(self.cluster_entries()),
-            Approach::Slice(by) => entries.extend(self.slicing_entries(by)),
-            _ if self.suppress == Suppress::Rows => {
-                entries.push(("suppress", "rows".to_owned()));
-            }
-            _ => {}
+        if self.method.takes(MethodOption::Split) {
+            entries.push(("split", split.to_owned()));
+        }
+        if self.suppress == Suppress::Rows {
+            entries.push(("suppress", "rows".to_owned()));
+        }
+        match self.slicing {
+            Some(_) => entries.extend(self.slicing_entries()),
+            None => entries.extend(self.cluster_entries()),
         }
         entries
     }

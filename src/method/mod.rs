@@ -10,12 +10,20 @@ pub mod cluster;
 mod job;
 mod lanes;
 pub mod layered;
+mod option;
 pub mod partition;
+mod registry;
+mod settings;
 pub mod slicing;
 #[cfg(test)]
 mod stops;
 pub mod top_down;
+#[cfg(test)]
+mod toy;
 mod variant;
 
 pub use job::Job;
+pub use option::{MethodOption, Takes};
+pub use registry::{About, Family, Method, MethodRef, methods};
+pub use settings::{Formed, Settings, TableShape};
 pub use variant::Variant;

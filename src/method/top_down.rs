@@ -41,7 +41,7 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::Job;
+use super::{About, Family, Formed, Job, Method, Settings};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
@@ -80,6 +80,31 @@ pub fn top_down(rows: &mut RowTable, job: &Job) -> Result<Classes> {
         worker.divide(rows, &mut sizes)?;
     });
     Classes::from_sizes(&sizes)
+}
+
+/// Method `top_down`.
+pub(super) static TOP_DOWN: TopDown = TopDown;
+
+pub(super) struct TopDown;
+
+impl Method for TopDown {
+    fn about(&self) -> &About {
+        &About {
+            name: "top_down",
+            family: Family::Classes,
+            summary: "you compare `alpha_k` with generalization",
+            class_sizes: "at least k rows",
+        }
+    }
+
+    // Where a group is parted depends on the shares of the whole table.
+    fn works_in_cells(&self) -> bool {
+        false
+    }
+
+    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Formed> {
+        top_down(rows, job).map(Formed::from)
+    }
 }
 
 /// The first code under each child of every node of a hierarchy, ascending; nothing for other axes.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion_anonymize::method::{Family, methods};
 use futures::StreamExt;
 
 use crate::gate::Gate;
@@ -55,7 +56,7 @@ fn metric(plan: &dyn ExecutionPlan, name: &str) -> usize {
 /// The rows are in, the classes are not formed yet: a thread is about to enter the method.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stream_dropped_while_classes_are_formed_stops_the_work() {
-    for method in ["rounded", "kaim", "k_member", "bottom_up"] {
+    for method in methods().filter(|method| method.family() == Family::Classes) {
         let gate = Gate::new(pool(), "[method]", 1);
         let context = session(Arc::clone(&gate) as _);
         let sql =

@@ -20,6 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+use datafusion_anonymize::method::{Family, MethodOption, methods};
 use futures::StreamExt;
 use tempfile::TempDir;
 
@@ -149,17 +150,17 @@ fn requests() -> Vec<(String, usize)> {
         (kept("k => 10, method => 'bottom_up', block_rows => 500"), 8),
     ];
     // These methods take memory for every row beside its codes.
-    for method in ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"] {
+    for method in methods().filter(|method| method.takes(MethodOption::ManyConstraints)) {
         let options = format!(
             "method => '{method}', {constraints}, suppression_limit => 1,
              hierarchies => {{age: intervals(5, 20), hours_per_week: intervals(10, 50),
                 sex: prefixes(1), education: prefixes(1)}}"
         );
         // A class that whole columns make is as large as this.
-        let share = if method == "datafly" { 1 } else { 2 };
+        let share = if method.name() == "datafly" { 1 } else { 2 };
         requests.push((kept(&options), share));
     }
-    for method in ["asg_ls", "slicing"] {
+    for method in methods().filter(|method| method.family() == Family::Slices) {
         let options = format!("k => 10, l => 3, method => '{method}', rare_below => 0.001");
         let one_sensitive = kept(&options).replace("'occupation', 'salary_class'", "'occupation'");
         requests.push((one_sensitive.replace("'race'", "'race', 'salary_class'"), 2));

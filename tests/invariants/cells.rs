@@ -7,23 +7,22 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_anonymize::method::{Family, MethodOption, methods};
 
-use crate::release::rows;
+use crate::release::{registered, rows, takes};
 use crate::wait;
 
 /// Methods that work in cells, with the options they need.
-const IN_CELLS: [(&str, &str); 9] = [
-    ("rounded", ""),
-    ("mondrian", ""),
-    ("mondrian_relaxed", ""),
-    ("layered", ""),
-    ("kaim", ""),
-    ("k_member", ", suppression_limit => 0.5"),
-    ("bottom_up", ""),
-    ("slicing", ", l => 2, suppression_limit => 0.2"),
-    ("asg_ls", ", l => 2, suppression_limit => 0.2"),
-];
-const NOT_IN_CELLS: [&str; 4] = ["classfly", "datafly", "top_down", "alpha_k"];
+fn in_cells_with() -> impl Iterator<Item = (&'static str, &'static str)> {
+    methods().filter(|method| method.works_in_cells()).map(|method| {
+        let more = match method.family() {
+            Family::Slices => ", l => 2, suppression_limit => 0.2",
+            _ if method.suppresses() => ", suppression_limit => 0.5",
+            _ => "",
+        };
+        (method.name(), more)
+    })
+}
 
 fn census(rows: usize) -> RecordBatch {
     let context = SessionContext::new();
@@ -109,7 +108,7 @@ fn release(context: &SessionContext, name: &str, call: &str) -> Result<()> {
 fn every_method_keeps_its_promises_in_cells() {
     let table = census(3000);
     let context = in_cells(&table, 6);
-    for (method, more) in IN_CELLS {
+    for (method, more) in in_cells_with() {
         let class = if more.contains("l =>") { "bucket_id" } else { "class_id" };
         release(&context, method, &call(method, 5, more)).unwrap();
         let published = count(&context, &format!("SELECT count(*) FROM {method}"));
@@ -139,7 +138,7 @@ fn every_method_keeps_its_promises_in_cells() {
 #[test]
 fn a_release_in_cells_depends_on_the_rows_and_nothing_else() {
     let table = census(1500);
-    for (method, more) in IN_CELLS {
+    for (method, more) in in_cells_with() {
         let sql = format!("SELECT * FROM {}", call(method, 3, more));
         let mut releases = Vec::new();
         for (partitions, reversed, threads, batch_size) in
@@ -192,23 +191,26 @@ fn a_small_table_has_fewer_cells() {
 fn models_hold_in_the_whole_release() {
     let table = census(3000);
     let models = [
-        ("l => 4", "l => 4"),
-        ("entropy_l => 2.5", "entropy_l => 2.5"),
-        ("alpha => 0.5", "alpha => 0.5"),
+        (MethodOption::L, "l => 4"),
+        (MethodOption::EntropyL, "entropy_l => 2.5"),
+        (MethodOption::Alpha, "alpha => 0.5"),
         // Against the distribution of the whole table, which the report takes from the published rows.
-        ("t => 0.35", "t => 0.35"),
+        (MethodOption::T, "t => 0.35"),
     ];
     let context = in_cells(&table, 6);
-    for (at, (model, checked)) in models.into_iter().enumerate() {
-        for method in ["rounded", "mondrian", "layered", "kaim"] {
+    for (at, (option, model)) in models.into_iter().enumerate() {
+        let classes =
+            in_cells_with().filter(|(method, _)| registered(method).family() == Family::Classes);
+        for (method, more) in classes.filter(|(method, _)| takes(method, option)) {
+            let call = call(method, 5, &format!(", {model}{more}"));
             let name = format!("{method}_{at}");
-            release(&context, &name, &call(method, 5, &format!(", {model}"))).unwrap();
+            release(&context, &name, &call).unwrap();
             let report = format!(
                 "SELECT count(*) FROM privacy_report({name}, quasi_identifiers => ['age', 'sex', 'education', \
-                 'zip', 'birth_date'], sensitive => ['occupation'], k => 5, {checked}) WHERE NOT holds"
+                 'zip', 'birth_date'], sensitive => ['occupation'], k => 5, {model}) WHERE NOT holds"
             );
             assert_eq!(count(&context, &report), 0, "{method} with {model}");
-            let cells = cells_made(&context, &call(method, 5, &format!(", {model}")));
+            let cells = cells_made(&context, &call);
             assert!(cells > 1, "{method} with {model} made one cell");
         }
     }
@@ -317,16 +319,21 @@ fn an_input_that_changes_between_readings_is_refused() {
 #[test]
 fn other_methods_say_that_they_run_in_one_task() {
     let context = in_cells(&census(300), 6);
-    for method in NOT_IN_CELLS {
-        let plan = match method {
-            "alpha_k" => "anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => \
-                          ['age', 'sex'], sensitive => ['occupation'], method => 'alpha_k', alpha => 0.9, \
-                          publish => 'sensitive')"
-                .to_owned(),
-            "top_down" => call(method, 3, ", hierarchies => {age: intervals(5, 10, 20), zip: prefixes(3)}"),
-            _ => "anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], \
-                  constraints => [{columns: ['age', 'sex'], k: 3}], method => 'METHOD')"
-                .replace("METHOD", method),
+    for method in methods().filter(|method| !method.works_in_cells()) {
+        let plan = match method.family() {
+            Family::TwoTables => format!(
+                "anonymize((SELECT age, sex, occupation FROM census), k => 3, quasi_identifiers => ['age', 'sex'], \
+                 sensitive => ['occupation'], method => '{method}', alpha => 0.9, publish => 'sensitive')"
+            ),
+            Family::Constraints => format!(
+                "anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], constraints => \
+                 [{{columns: ['age', 'sex'], k: 3}}], method => '{method}')"
+            ),
+            Family::Classes | Family::Slices => call(
+                method.name(),
+                3,
+                ", hierarchies => {age: intervals(5, 10, 20), zip: prefixes(3)}",
+            ),
         };
         let lines =
             wait(rows(&context, &format!("EXPLAIN SELECT * FROM {plan}"))).unwrap().join("\n");

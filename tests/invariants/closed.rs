@@ -4,7 +4,9 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use crate::people::{Person, batch};
-use crate::release::{METHODS, Request, SPLITS, session};
+use datafusion_anonymize::method::MethodOption;
+
+use crate::release::{Request, SPLITS, methods, session, takes};
 use crate::wait;
 
 /// Eight people of two diseases.
@@ -39,7 +41,7 @@ fn check(request: &Request, message: &str) {
 
 #[test]
 fn a_table_smaller_than_k_is_not_published() {
-    for method in METHODS {
+    for method in methods() {
         for split in SPLITS {
             let request = Request { method, split, ..Request::new(9) };
             check(
@@ -57,7 +59,7 @@ fn a_model_that_the_whole_table_breaks_is_not_published() {
         (", entropy_l => 2.5", "entropy_l = 2.5"),
         (", alpha => 0.4", "alpha = 0.4"),
     ];
-    for method in METHODS {
+    for method in methods() {
         for (more, shown) in models {
             let message = format!(
                 "Execution error: the whole table does not satisfy {shown} on column 'disease', so no \
@@ -72,10 +74,10 @@ fn a_model_that_the_whole_table_breaks_is_not_published() {
 #[test]
 fn the_whole_table_as_one_class_is_a_release() {
     let context = eight();
-    for method in METHODS {
-        let models = match method {
-            "k_member" => ", l => 2, alpha => 0.5, entropy_l => 2",
-            _ => ", l => 2, alpha => 0.5, entropy_l => 2, t => 0",
+    for method in methods() {
+        let models = match takes(method, MethodOption::T) {
+            true => ", l => 2, alpha => 0.5, entropy_l => 2, t => 0",
+            false => ", l => 2, alpha => 0.5, entropy_l => 2",
         };
         for more in ["", models] {
             let request = Request { method, more, ..Request::new(8) };

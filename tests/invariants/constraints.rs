@@ -2,16 +2,20 @@
 
 use std::collections::HashMap;
 
+use datafusion_anonymize::method::{Family, MethodOption};
 use proptest::prelude::*;
 
 use crate::covers::{Cell, covers};
 use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
 use crate::promises::{cases, check_conservation};
-use crate::release::{HIERARCHIES, Published, Request, published_by, rows, session};
+use crate::release::{HIERARCHIES, Published, Request, methods_of, published_by, rows, session};
 use crate::wait;
 
-/// `classfly` is `classfly_complete` with one constraint.
-const METHODS: [&str; 4] = ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"];
+/// The methods that take several constraints.
+fn methods() -> impl Iterator<Item = &'static str> {
+    let all = methods_of(Family::Constraints);
+    all.filter(|method| method.takes(MethodOption::ManyConstraints)).map(|method| method.name())
+}
 
 /// Columns by their positions, and k.
 type Constraint = (Vec<usize>, usize);
@@ -92,7 +96,7 @@ proptest! {
         }
         let needed = constraints.iter().map(|(_, k)| *k).max().unwrap();
         let mut complete = None;
-        for method in METHODS {
+        for method in methods() {
             let released = wait(published_by(&context, &call(method, &constraints, &more)));
             if people.len() < needed {
                 prop_assert!(released.unwrap_err().strip_backtrace().contains("cannot form a class"));
@@ -121,7 +125,7 @@ proptest! {
         let table = batch(&people);
         let one = session(vec![vec![table.clone()]], 1, 8192);
         let other = session(dealt(&table, &order, partitions, rows_per_batch), threads, 17);
-        for method in METHODS {
+        for method in methods() {
             for more in ["", ", suppress => 'rows'"] {
                 let sql = format!("SELECT * FROM {}", call(method, &constraints, more));
                 let (one, other) = (wait(rows(&one, &sql)), wait(rows(&other, &sql)));

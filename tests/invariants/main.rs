@@ -7,6 +7,7 @@ mod cells;
 mod closed;
 mod constraints;
 mod covers;
+mod documentation;
 mod order;
 mod people;
 mod promises;

@@ -1,7 +1,7 @@
 //! The order of rows tells nothing that their published values do not tell.
 
 use crate::people::{Person, batch};
-use crate::release::{METHODS, Request, rows, session};
+use crate::release::{Request, methods, rows, session};
 use crate::wait;
 use datafusion::prelude::SessionContext;
 
@@ -43,7 +43,7 @@ fn classes(rows: &[String]) -> Vec<Vec<&str>> {
 #[test]
 fn rows_of_a_class_are_sorted_by_the_columns_that_are_selected() {
     let context = crowd();
-    for method in METHODS {
+    for method in methods() {
         let call = Request { method, ..Request::new(10) }.call();
         for columns in ["note", "disease", "note, disease", "disease, note", "age, note"] {
             let rows = query(&context, &format!("SELECT class_id, {columns} FROM {call}"));
@@ -68,7 +68,7 @@ fn dropping_the_class_does_not_change_the_order() {
 #[test]
 fn rows_of_a_class_stay_sorted_under_a_filter() {
     let context = crowd();
-    for method in METHODS {
+    for method in methods() {
         let call = Request { method, ..Request::new(10) }.call();
         for filter in ["disease = 'd1'", "age <> '*'", "note > 1", "random() >= 0"] {
             let sql = format!("SELECT class_id, note FROM {call} WHERE {filter}");
@@ -83,7 +83,7 @@ fn rows_of_a_class_stay_sorted_under_a_filter() {
 
 fn check_limits(limits: &[&str]) {
     let context = crowd();
-    for method in METHODS {
+    for method in methods() {
         let call = Request { method, ..Request::new(10) }.call();
         let whole = query(&context, &format!("SELECT note FROM {call}"));
         for limit in limits {

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::method::MethodOption;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 use crate::covers::{Cell, covers};
 use crate::people::{Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::release::{CLUSTERINGS, Published, Request, published, rows, session};
+use crate::release::{Published, Request, methods, published, rows, session, takes};
 use crate::wait;
 
 /// `PROPTEST_CASES` in the environment asks for more than the usual number.
@@ -182,7 +183,7 @@ proptest! {
     #[test]
     fn blocks_keep_the_promises(people in people(), k in 2usize..4, hierarchies: bool) {
         let context = session(vec![vec![batch(&people)]], 2, 8192);
-        for method in CLUSTERINGS {
+        for method in methods().filter(|method| takes(method, MethodOption::BlockRows)) {
             let more = ", block_rows => 1";
             let k = k.min(people.len());
             let request = Request { method, hierarchies, more, ..Request::new(k) };
@@ -200,7 +201,7 @@ proptest! {
             let published = people.iter().filter(|person| request.publishes(person));
             counts(published.map(|person| person.disease))
         };
-        for method in crate::release::METHODS {
+        for method in methods() {
             for more in [", l => 2", ", alpha => 0.7", ", entropy_l => 1.5", ", l => 2, alpha => 0.8"] {
                 let request = Request { method, more, ..Request::new(k.min(people.len())) };
                 let kept: usize = all_in_one(&request).iter().sum();
@@ -240,9 +241,9 @@ proptest! {
         let table = batch(&people);
         let one = session(vec![vec![table.clone()]], 1, 8192);
         let other = session(dealt(&table, &order, partitions, rows_per_batch), threads, batch_size);
-        for method in crate::release::METHODS {
+        for method in methods() {
             let blocks = [", block_rows => 1", ", block_rows => 1, l => 2"];
-            let blocks = if CLUSTERINGS.contains(&method) { &blocks[..] } else { &[] };
+            let blocks = if takes(method, MethodOption::BlockRows) { &blocks[..] } else { &[] };
             for more in ["", ", l => 2", ", t => 0.6"].iter().chain(blocks) {
                 let k = 3.min(people.len());
                 let request = Request { method, hierarchies, more, ..Request::new(k) };
@@ -262,7 +263,7 @@ proptest! {
     #[test]
     fn a_query_of_fewer_columns_sees_the_same_classes(people in people(), k in 2usize..6) {
         let context = session(vec![vec![batch(&people)]], 2, 8192);
-        for method in crate::release::METHODS {
+        for method in methods() {
             let request = Request { method, ..Request::new(k.min(people.len())) };
             if release(&context, &people, &request).is_none() {
                 continue;

@@ -9,24 +9,28 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_anonymize::method::{Family, MethodOption, MethodRef};
 
 use crate::covers::Cell;
 use crate::people::{Person, QUASI_IDENTIFIERS};
 
-pub const METHODS: [&str; 8] = [
-    "rounded",
-    "layered",
-    "mondrian",
-    "mondrian_relaxed",
-    "top_down",
-    "kaim",
-    "k_member",
-    "bottom_up",
-];
-/// Methods that group by distance.
-pub const CLUSTERINGS: [&str; 3] = ["kaim", "k_member", "bottom_up"];
-/// Methods that take a split.
-const CUTTING: [&str; 4] = ["rounded", "layered", "mondrian", "mondrian_relaxed"];
+/// Every method that makes classes under one requirement.
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    methods_of(Family::Classes).map(|method| method.name())
+}
+
+pub fn methods_of(family: Family) -> impl Iterator<Item = MethodRef> {
+    datafusion_anonymize::method::methods().filter(move |method| method.family() == family)
+}
+
+pub fn registered(method: &str) -> MethodRef {
+    method.parse().unwrap()
+}
+
+pub fn takes(method: &str, option: MethodOption) -> bool {
+    registered(method).takes(option)
+}
+
 pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 
@@ -51,15 +55,16 @@ pub struct Request {
 
 impl Request {
     pub fn new(k: usize) -> Self {
-        let (method, split, ranges) = (METHODS[0], SPLITS[0], RANGES[0]);
+        let (method, split, ranges) = ("rounded", SPLITS[0], RANGES[0]);
         Self { k, method, split, ranges, hierarchies: false, more: "" }
     }
 
     /// The same request for every method, split and kind of range.
     pub fn all(k: usize, hierarchies: bool) -> Vec<Self> {
         let mut all = Vec::new();
-        for method in METHODS {
-            let splits = if CUTTING.contains(&method) { &SPLITS[..] } else { &SPLITS[..1] };
+        for method in methods() {
+            let cuts = takes(method, MethodOption::Split);
+            let splits = if cuts { &SPLITS[..] } else { &SPLITS[..1] };
             for split in splits {
                 for ranges in RANGES {
                     all.push(Self { method, split, ranges, hierarchies, ..Self::new(k) });
@@ -69,9 +74,9 @@ impl Request {
         all
     }
 
-    /// Whether the method publishes this person: `k_member` leaves out those with a missing cell.
+    /// Whether the method publishes this person: some leave out those with a missing cell.
     pub fn publishes(&self, person: &Person) -> bool {
-        self.method != "k_member" || person.cells.iter().all(Option::is_some)
+        !registered(self.method).drops_incomplete_rows() || person.cells.iter().all(Option::is_some)
     }
 
     /// `anonymize(people, …)`
@@ -79,10 +84,12 @@ impl Request {
         let quoted = QUASI_IDENTIFIERS.map(|name| format!("'{name}'")).join(", ");
         let hierarchies = if self.hierarchies { format!(", {HIERARCHIES}") } else { String::new() };
         let Self { k, method, split, ranges, more, .. } = self;
-        let of_method = match *method {
-            "k_member" => "suppression_limit => 1".to_owned(),
-            uncut if !CUTTING.contains(&uncut) => "suppression_limit => 0".to_owned(),
-            _ => format!("split => '{split}'"),
+        let of_method = match takes(method, MethodOption::Split) {
+            true => format!("split => '{split}'"),
+            false => {
+                let drops = registered(method).drops_incomplete_rows();
+                format!("suppression_limit => {}", u8::from(drops))
+            }
         };
         format!(
             "anonymize(people, k => {k}, quasi_identifiers => [{quoted}], sensitive => ['disease'],

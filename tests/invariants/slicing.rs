@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use datafusion_anonymize::method::Family;
 use proptest::prelude::*;
 
 use crate::covers::{Cell, covers};
 use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
 use crate::promises::cases;
-use crate::release::{HIERARCHIES, Published, published_by, rows, session};
+use crate::release::{HIERARCHIES, Published, methods_of, published_by, registered, rows, session};
 use crate::wait;
 
-const METHODS: [&str; 2] = ["asg_ls", "slicing"];
+fn methods() -> impl Iterator<Item = &'static str> {
+    methods_of(Family::Slices).map(|method| method.name())
+}
 
 /// A call whose bucket is named as the class of other releases.
 fn call(method: &str, k: usize, l: usize, more: &str) -> String {
     let quoted = QUASI_IDENTIFIERS.map(|name| format!("'{name}'")).join(", ");
-    let limit = if method == "asg_ls" { ", suppression_limit => 1" } else { "" };
+    let limit = if registered(method).suppresses() { ", suppression_limit => 1" } else { "" };
     format!(
         "(SELECT *, bucket_id AS class_id FROM anonymize(people, method => '{method}', k => {k}, l => {l},
            quasi_identifiers => [{quoted}], sensitive => ['disease'], keep => ['note', 'id'],
@@ -97,7 +100,7 @@ proptest! {
 
     #[test]
     fn buckets_keep_their_values_and_part_their_rows(people in people(), k in 2usize..6) {
-        for method in METHODS {
+        for method in methods() {
             check(&people, method, k, 2, true, "");
             check(&people, method, k, 2, true, ", rare_below => 0.1");
             check(&people, method, k, 3, false, ", variant => 'paper'");
@@ -117,7 +120,7 @@ proptest! {
         let table = batch(&people);
         let one = session(vec![vec![table.clone()]], 1, 8192);
         let other = session(dealt(&table, &order, partitions, rows_per_batch), threads, 17);
-        for method in METHODS {
+        for method in methods() {
             for columns in ["*", "age, disease", "bucket_id", "town"] {
                 let sql = format!("SELECT {columns} FROM {}", call(method, 3, 2, ", rare_below => 0.1"));
                 match (wait(rows(&one, &sql)), wait(rows(&other, &sql))) {
@@ -149,7 +152,7 @@ fn buckets_name_their_groups() {
     let context = session(vec![vec![batch(&people)]], 2, 8192);
     let listed = columns.map(|name| format!("'{name}'")).join(", ");
     let varies = columns.map(|name| format!("count(DISTINCT {name}) > 1")).join(", ");
-    for (method, cells) in METHODS.into_iter().flat_map(|method| [(method, 0), (method, 2)]) {
+    for (method, cells) in methods().flat_map(|method| [(method, 0), (method, 2)]) {
         wait(rows(&context, &format!("SET anonymize.cells = {cells}"))).unwrap();
         let sql = format!(
             "SELECT min(column_groups), max(column_groups), {varies} FROM anonymize((SELECT {}, disease, id FROM people),
@@ -211,7 +214,7 @@ fn linked() -> Vec<Person> {
 fn neither_rows_nor_positions_put_town_and_disease_together() {
     let context = session(vec![vec![batch(&linked())]], 2, 8192);
     let quasi_identifiers = "'age', 'town'";
-    for method in METHODS {
+    for method in methods() {
         let (mut rows_seen, mut hits) = (0, 0);
         for seed in 0..4 {
             let call = format!(
@@ -255,7 +258,7 @@ fn neither_rows_nor_positions_put_town_and_disease_together() {
 #[test]
 fn releases_under_one_seed_are_permuted_apart() {
     let context = session(vec![vec![batch(&linked())]], 2, 8192);
-    for method in METHODS {
+    for method in methods() {
         let release = |value: &str, first: usize| {
             format!(
                 "anonymize((SELECT value AS q, concat('{value}', value) AS s FROM generate_series({first}, {})),
@@ -285,7 +288,7 @@ fn releases_under_one_seed_are_permuted_apart() {
 #[test]
 fn bucket_numbers_do_not_follow_the_rows() {
     let context = session(vec![vec![batch(&linked())]], 2, 8192);
-    for method in METHODS {
+    for method in methods() {
         let call = format!(
             "anonymize((SELECT age, note, disease FROM people), method => '{method}', k => 10, l => 3,
                quasi_identifiers => ['age', 'note'], sensitive => ['disease'], bucket_id => true, seed => 3)"

@@ -8,20 +8,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_anonymize::method::{Family, methods};
 use tempfile::TempDir;
 
 /// Methods that work in cells, with the options they need.
-pub const METHODS: [(&str, &str); 9] = [
-    ("rounded", ", l => 2, t => 0.6"),
-    ("mondrian", ""),
-    ("mondrian_relaxed", ", privacy_unit => 'person_id'"),
-    ("layered", ""),
-    ("kaim", ""),
-    ("k_member", ", suppression_limit => 0.5"),
-    ("bottom_up", ""),
-    ("slicing", ", l => 2, suppression_limit => 0.2"),
-    ("asg_ls", ", l => 2, suppression_limit => 0.2"),
-];
+pub fn in_cells() -> impl Iterator<Item = (&'static str, &'static str)> {
+    methods().filter(|method| method.works_in_cells()).map(|method| {
+        let more = match method.name() {
+            "rounded" => ", l => 2, t => 0.6",
+            "mondrian_relaxed" => ", privacy_unit => 'person_id'",
+            _ if method.family() == Family::Slices => ", l => 2, suppression_limit => 0.2",
+            _ if method.suppresses() => ", suppression_limit => 0.5",
+            _ => "",
+        };
+        (method.name(), more)
+    })
+}
 
 pub const CALL: &str = "anonymize((SELECT age, sex, education, zip, occupation FROM census), k => 5, \
                         quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], \

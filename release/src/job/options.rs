@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use datafusion_anonymize::engine::Method;
-use datafusion_anonymize::method::Variant;
+use datafusion_anonymize::engine::AnonymizeConfig;
+use datafusion_anonymize::method::{Family, MethodRef, Variant};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
@@ -232,17 +232,20 @@ impl Serialize for Hierarchy {
 
 impl AnonymizeOptions {
     /// The method that these options choose.
-    pub fn method(&self) -> Result<Method> {
-        match self.method.as_deref() {
-            None if self.constraints.is_empty() => Ok(Method::Rounded),
-            None => Ok(Method::ClassflyComplete),
-            Some(name) => name.parse().map_err(|error| Error::job(format!("anonymize: {error}"))),
-        }
+    pub fn method(&self) -> Result<MethodRef> {
+        let method = match &self.method {
+            None if self.constraints.is_empty() => {
+                AnonymizeConfig::default().default_method.parse()
+            }
+            None => MethodRef::for_constraints(),
+            Some(name) => name.parse(),
+        };
+        method.map_err(|error| Error::job(format!("anonymize: {error}")))
     }
 
     /// Whether quasi-identifiers and sensitive values are published apart.
     pub fn has_two_tables(&self) -> bool {
-        matches!(self.method(), Ok(Method::AlphaK))
+        self.is_of(Family::TwoTables)
     }
 
     /// Whether the method runs as its paper prints it.
@@ -252,12 +255,16 @@ impl AnonymizeOptions {
 
     /// Whether values stay exact and the links between columns are broken.
     pub fn is_sliced(&self) -> bool {
-        matches!(self.method(), Ok(Method::AsgLs | Method::Slicing))
+        self.is_of(Family::Slices)
     }
 
     /// Whether the method keeps constraints instead of making classes.
     pub fn has_constraints(&self) -> bool {
-        self.method().is_ok_and(|method| method.approach().has_constraints())
+        self.is_of(Family::Constraints)
+    }
+
+    fn is_of(&self, family: Family) -> bool {
+        self.method().is_ok_and(|method| method.family() == family)
     }
 
     /// The constraints that a release must keep, also where they are written as k and quasi-identifiers.

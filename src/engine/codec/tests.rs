@@ -20,6 +20,7 @@ use crate::engine::{
     AnonymizeConfig, AnonymizeExec, CellExec, ReportExec, WithheldErrorsExec, register_all,
     register_sql, with_cluster_planning,
 };
+use crate::method::{Family, MethodOption, methods};
 
 const CENSUS: &str = "(SELECT age, sex, education, zip, birth_date, occupation, hours_per_week, person_id FROM \
                       sample_census(rows => 500, seed => 9, missing => 0.02))";
@@ -32,10 +33,20 @@ fn queries() -> Vec<String> {
     let mut call = |options: &str| {
         queries.push(format!("SELECT * FROM anonymize({CENSUS}, {ROLES}, {options})"));
     };
-    for method in ["rounded", "mondrian", "mondrian_relaxed", "layered"] {
-        for split in ["least_loss", "widest"] {
+    for method in methods().filter(|method| method.family() == Family::Classes) {
+        let more: &[&str] = match method {
+            cuts if cuts.takes(MethodOption::Split) => {
+                &["split => 'least_loss'", "split => 'widest'"]
+            }
+            clusters if clusters.takes(MethodOption::Weights) => {
+                &["weights => {age: 2.5, zip: 0.5}, block_rows => 64"]
+            }
+            _ => &["ranges => 'bounds'"],
+        };
+        for more in more {
             call(&format!(
-                "identifiers => ['person_id'], k => 7, method => '{method}', split => '{split}', seed => 'x'"
+                "identifiers => ['person_id'], k => 7, method => '{method}', {more}, suppression_limit => 0.5, \
+                 seed => 'x'"
             ));
         }
     }
@@ -65,12 +76,6 @@ fn queries() -> Vec<String> {
          sample_hierarchy(column => 'education'), sex: (SELECT 'Male', '*' UNION ALL SELECT 'Female', '*')}}"
     ));
     call(&format!("{identifiers}, k => 3, hierarchies => {{education: '/no/such/file.csv'}}"));
-    for method in ["kaim", "k_member", "bottom_up"] {
-        call(&format!(
-            "{identifiers}, k => 3, method => '{method}', weights => {{age: 2.5, zip: 0.5}}, block_rows => 64, \
-             suppression_limit => 0.5"
-        ));
-    }
     for (variant, more) in [("best", "column_groups => true"), ("paper", "min_columns => 2")] {
         call(&format!(
             "{identifiers}, k => 4, l => 2, method => 'slicing', columns => 5, rare_below => 0.125, variant => \
@@ -93,7 +98,7 @@ fn queries() -> Vec<String> {
 fn more_queries() -> Vec<String> {
     let mut queries = Vec::new();
     let two = "(SELECT age, sex, education FROM sample_census(rows => 300))";
-    for method in ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"] {
+    for method in methods().filter(|method| method.takes(MethodOption::ManyConstraints)) {
         for suppress in ["cells", "rows"] {
             queries.push(format!(
                 "SELECT * FROM anonymize({two}, quasi_identifiers => ['age', 'sex', 'education'], method => \

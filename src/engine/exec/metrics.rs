@@ -11,7 +11,6 @@ use datafusion::physical_plan::metrics::{
     MetricBuilder, MetricValue, MetricsSet, RatioMetrics, SpillMetrics, Time,
 };
 
-use crate::engine::method::SliceBy;
 use crate::measure::three_digits;
 use crate::method::slicing::Sliced;
 use crate::model::Persons;
@@ -92,13 +91,13 @@ impl ReleaseMetrics {
     }
 
     /// What a slicing found, and how many columns its buckets have together.
-    pub(super) fn slicing(&self, by: SliceBy, sliced: &Sliced) {
+    pub(super) fn slicing(&self, by_associations: bool, sliced: &Sliced) {
         let gauge = |name: &'static str, value: u64| {
             MetricBuilder::new(&self.set).gauge(name, 0).set(value as usize);
         };
         gauge("bucket_columns", sliced.columns);
         gauge("undivided_buckets", sliced.undivided);
-        if by == SliceBy::Associations {
+        if by_associations {
             let (with_sensitive, others) = sliced.associations;
             gauge("sensitive_associations", with_sensitive as u64);
             gauge("other_associations", others as u64);

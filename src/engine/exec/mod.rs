@@ -246,7 +246,7 @@ impl DisplayAs for AnonymizeExec {
         }
         if self.one_task {
             f.write_str(", in one task")?;
-            if !self.spec.method.approach().works_in_cells() {
+            if !self.spec.method.works_in_cells() {
                 write!(f, ": method '{}' does not work in cells", self.spec.method)?;
             }
         }

@@ -14,7 +14,7 @@ use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::emit::{Emission, Prepared};
-use super::form::{Formed, Former};
+use super::form::{Former, VerifiedClasses};
 use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
@@ -354,7 +354,7 @@ impl Release {
             together.map_err(execution_error)?;
         }
         timer.done();
-        let Formed { classes, cells } = former.form(&mut table)?;
+        let VerifiedClasses { classes, cells } = former.form(&mut table)?;
         // Of all that the method took, its classes stay.
         room.method.try_resize(room.method.size().min(formed_bytes(&classes, &cells)))?;
         let table = Arc::new(ReleaseTable::new(table, classes, cells));

@@ -20,12 +20,11 @@ pub(super) use slicing::SlicingOptions;
 
 use super::config::AnonymizeConfig;
 use super::logical::COLUMN_GROUPS;
-use super::method::{Approach, Method, SliceBy};
 use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
-use crate::method::Variant;
+use crate::method::{Family, MethodRef, Variant};
 use crate::model::Secret;
 
 /// A hierarchy as the caller gives it.
@@ -133,7 +132,7 @@ impl Options {
         session_secret: Secret,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
-        let approach = method.approach();
+        let family = method.family();
         let models = self.checked_models()?;
         let split = choice(self.split.as_deref(), ("split", &settings.split))?;
         let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
@@ -144,7 +143,7 @@ impl Options {
         let unit_share = self.checked_unit_share()?;
         self.check_fit(method, variant, ranges)?;
         let roles = self.roles(input)?;
-        let (k, constraints) = if approach.has_constraints() {
+        let (k, constraints) = if family == Family::Constraints {
             let constraints =
                 self.checked_constraints(settings, input, &roles.quasi_identifiers)?;
             let largest = constraints.iter().map(|constraint| constraint.k).max();
@@ -152,8 +151,7 @@ impl Options {
         } else {
             (self.checked_k(settings)?, Vec::new())
         };
-        let mut slicing = self.checked_slicing(approach, variant)?;
-        let by_associations = approach == Approach::Slice(SliceBy::Associations);
+        let mut slicing = self.checked_slicing(method, variant)?;
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
         let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
         let linked: Vec<Column> = roles.quasi_identifiers.iter().chain(linked).cloned().collect();
@@ -161,7 +159,7 @@ impl Options {
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
         let class_id =
-            self.slicing.bucket_id.unwrap_or(self.class_id) || approach == Approach::TwoTables;
+            self.slicing.bucket_id.unwrap_or(self.class_id) || family == Family::TwoTables;
         let secret = self.seed.take().unwrap_or(Ok(session_secret))?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
@@ -180,7 +178,7 @@ impl Options {
         let mut tables = Vec::new();
         let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
-        if approach.has_constraints() || by_associations {
+        if method.needs_hierarchies() {
             add_automatic_hierarchies(&mut quasi_identifiers, input)?;
         }
         if let Some(slicing) = &mut slicing {
@@ -213,18 +211,11 @@ impl Options {
     }
 
     /// The method that was named, or the one that fits the other options.
-    fn checked_method(&self, settings: &AnonymizeConfig) -> Result<Method> {
-        let method = match &self.method {
-            None if !self.constraints.is_empty() => Method::ClassflyComplete,
-            method => choice(method.as_deref(), ("default_method", &settings.default_method))?,
-        };
-        if method == Method::Classfly && self.constraints.len() > 1 {
-            return Err(Error::invalid(format!(
-                "method 'classfly' takes one constraint and these are {}: use 'classfly_complete'",
-                self.constraints.len()
-            )));
+    fn checked_method(&self, settings: &AnonymizeConfig) -> Result<MethodRef> {
+        match &self.method {
+            None if !self.constraints.is_empty() => MethodRef::for_constraints(),
+            method => choice(method.as_deref(), ("default_method", &settings.default_method)),
         }
-        Ok(method)
     }
 
     pub(super) fn checked_unit_share(&self) -> Result<Option<f64>> {

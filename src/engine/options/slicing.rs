@@ -2,11 +2,10 @@
 
 use super::{Options, in_range};
 use crate::association::MAX_SET;
-use crate::engine::method::Approach;
 use crate::engine::spec::SlicingSpec;
 use crate::error::{Error, Result};
-use crate::method::Variant;
 use crate::method::slicing::least_groups;
+use crate::method::{Family, MethodRef, Variant};
 use crate::model::MAX_QUASI_IDENTIFIERS;
 
 /// What a caller asks of a slicing method, and of a report on associations.
@@ -26,10 +25,10 @@ impl Options {
     /// The options of a slicing method, `None` for any other.
     pub(super) fn checked_slicing(
         &self,
-        approach: Approach,
+        method: MethodRef,
         variant: Variant,
     ) -> Result<Option<SlicingSpec>> {
-        if !matches!(approach, Approach::Slice(_)) {
+        if method.family() != Family::Slices {
             return Ok(None);
         }
         let asked = &self.slicing;
@@ -64,7 +63,7 @@ impl Options {
     }
 
     /// What a slicing method needs.
-    pub(super) fn check_sliced(&self, method: &str) -> Result<()> {
+    pub(super) fn check_sliced(&self, method: MethodRef) -> Result<()> {
         if self.sensitive.len() != 1 {
             return Err(Error::invalid(format!(
                 "method '{method}' breaks the link to one sensitive column and {} are listed: write \

@@ -59,6 +59,7 @@
 mod fill;
 mod groups;
 mod join;
+mod method;
 mod mix;
 mod paper;
 mod queue;
@@ -67,6 +68,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use groups::Group;
+pub(super) use method::ALPHA_K;
 use mix::KeyParts;
 
 use super::{Job, Variant};

@@ -56,6 +56,7 @@ mod check;
 mod classes;
 mod group;
 mod join;
+mod method;
 mod number;
 mod plan;
 mod subtable;
@@ -65,6 +66,8 @@ use rayon::prelude::*;
 pub use check::check_constraints;
 pub use classes::{PublishedClasses, into_classes};
 use join::join_suppressed;
+pub use method::trees;
+pub(super) use method::{CLASSFLY, CLASSFLY_COMPLETE, CLASSFLY_NAIVE, CLASSFLY_PARTIAL, DATAFLY};
 use plan::{Part, plan};
 use subtable::{Outcome, SubTable};
 

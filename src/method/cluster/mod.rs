@@ -52,6 +52,7 @@ mod distance;
 mod greedy;
 mod leftovers;
 mod lens;
+mod method;
 mod trie;
 mod tuples;
 
@@ -61,6 +62,7 @@ use self::bottom_up::bottom_up;
 pub use self::distance::Scale;
 use self::distance::{Column, Metric};
 use self::greedy::{Group, Growth, Rules, Start};
+pub(super) use self::method::{BOTTOM_UP, K_MEMBER, KAIM};
 use self::tuples::Tuples;
 use super::blocks;
 use super::partition::Job;

@@ -49,6 +49,7 @@ mod cut;
 mod freeze;
 mod ladder;
 mod leftovers;
+mod method;
 mod neighbourhood;
 mod refine;
 
@@ -57,6 +58,7 @@ use rayon::prelude::*;
 use self::class::Class;
 use self::cut::Cutter;
 use self::freeze::Layers;
+pub(super) use self::method::LAYERED;
 use super::bounds::Losses;
 use super::partition::{Cut, Split, partition_rows};
 use super::{Job, blocks};

@@ -41,8 +41,10 @@
 
 mod arrange;
 mod exchange;
+mod method;
 mod survey;
 
+pub(super) use self::method::{MONDRIAN, MONDRIAN_RELAXED, ROUNDED};
 pub use super::Job;
 use super::bounds::Bounds;
 use crate::error::Result;

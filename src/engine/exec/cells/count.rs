@@ -12,7 +12,6 @@ use super::step::CellColumns;
 use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_batch};
 use crate::engine::execution_error;
-use crate::engine::method::Method;
 use crate::method::cells::CutTree;
 use crate::model::Purpose;
 
@@ -44,7 +43,7 @@ pub(super) fn run(
             LeafCounter::new(&layout, 2 * leaves as usize, counted, seed).map_err(failed)?;
         let mut codes = GlobalCodes::new(&layout, &survey.values).map_err(failed)?;
         // Rows that the method leaves out count for the table and not for a class.
-        let drops_incomplete = exec.spec.method == Method::KMember;
+        let drops_incomplete = exec.spec.method.drops_incomplete_rows();
         let mut input = exec.children[1].execute(partition, Arc::clone(&context))?;
         while let Some(batch) = next_batch(&mut input).await? {
             codes.read(&batch).map_err(failed)?;

@@ -38,7 +38,7 @@ impl PhysicalOptimizerRule for PlanCells {
             let Some(release) = plan.downcast_ref::<AnonymizeExec>() else {
                 return Ok(Transformed::no(plan));
             };
-            let plan: Plan = match release.spec.method.approach().works_in_cells() {
+            let plan: Plan = match release.spec.method.works_in_cells() {
                 true => steps(release, cells, config)?,
                 false => Arc::new(release.in_one_task()),
             };

@@ -1,0 +1,112 @@
+//! The registered methods that group rows by distance.
+
+use super::{Clustering, Options, Scale, block_bytes, cluster, incomplete_rows};
+use crate::error::{Error, Result};
+use crate::method::{
+    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+};
+use crate::model::{Purpose, RowTable};
+
+/// Grouping by one distance.
+pub(in crate::method) struct Clusters {
+    about: About,
+    clustering: Clustering,
+}
+
+pub(in crate::method) static KAIM: Clusters = Clusters {
+    about: About {
+        name: "kaim",
+        family: Family::Classes,
+        summary: "rows have missing values that must not cost them",
+        class_sizes: "at least k rows; no row is dropped",
+    },
+    clustering: Clustering::Kaim(Scale::Value),
+};
+
+pub(in crate::method) static K_MEMBER: Clusters = Clusters {
+    about: About {
+        name: "k_member",
+        family: Family::Classes,
+        summary: "you want little loss on a small, complete table",
+        class_sizes: "k rows or a few more; rows with missing values are dropped and counted",
+    },
+    clustering: Clustering::KMember,
+};
+
+pub(in crate::method) static BOTTOM_UP: Clusters = Clusters {
+    about: About {
+        name: "bottom_up",
+        family: Family::Classes,
+        summary: "you compare with the literature",
+        class_sizes: "at least k rows",
+    },
+    clustering: Clustering::BottomUp,
+};
+
+impl Clusters {
+    fn block_rows(&self, settings: &Settings) -> usize {
+        settings.block_rows.unwrap_or_else(|| self.clustering.default_block_rows())
+    }
+}
+
+impl Method for Clusters {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {
+        match option {
+            MethodOption::Weights | MethodOption::BlockRows => Ok(()),
+            MethodOption::T if self.drops_incomplete_rows() => Err(
+                "dropping the rows with missing values changes the distribution that t compares with; use \
+                 'kaim', 'bottom_up' or 'rounded'",
+            ),
+            _ => self.family().accepts(option),
+        }
+    }
+
+    fn suppresses(&self) -> bool {
+        self.drops_incomplete_rows()
+    }
+
+    fn drops_incomplete_rows(&self) -> bool {
+        self.clustering == Clustering::KMember
+    }
+
+    fn memory(&self, shape: &TableShape, settings: &Settings) -> usize {
+        let in_work = shape.threads.saturating_mul(self.block_rows(settings));
+        block_bytes(shape.codes.iter().copied(), in_work.min(shape.rows))
+    }
+
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
+        let suppressed =
+            if self.drops_incomplete_rows() { incomplete_rows(rows, job.axes) } else { 0 };
+        check_dropped(suppressed, rows.len(), job.requirement.k, settings)?;
+        let options = Options {
+            weights: settings.weights,
+            seed: &settings.seed(Purpose::Starts),
+            block_rows: self.block_rows(settings),
+        };
+        let classes = cluster(rows, job, self.clustering, &options)?;
+        Ok(Formed::Classes { classes, suppressed })
+    }
+}
+
+/// Says what is missing before the method fails for want of rows.
+fn check_dropped(dropped: usize, rows: usize, k: u32, settings: &Settings) -> Result<()> {
+    let limit = settings.suppression_limit;
+    if settings.is_whole && dropped as f64 / rows.max(1) as f64 > limit {
+        return Err(Error::invalid(format!(
+            "{dropped} of {rows} rows miss a quasi-identifier and would be dropped, more than \
+             suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
+        )));
+    }
+    let kept = rows - dropped;
+    if dropped > 0 && kept < k as usize {
+        return Err(Error::invalid(format!(
+            "{kept} of {rows} rows miss no quasi-identifier and cannot form a class of k = {k}: lower k, or \
+             use method 'kaim', which keeps the others"
+        )));
+    }
+    Ok(())
+}

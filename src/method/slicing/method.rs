@@ -1,0 +1,120 @@
+//! The registered methods that slice.
+
+use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, row_bytes, slicing};
+use crate::association::DEFAULT_WORK;
+use crate::error::{Error, Result};
+use crate::method::{About, Family, Formed, Job, Method, MethodOption, TableShape, Takes};
+use crate::model::RowTable;
+
+/// What a query tells a slicing method.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings<'a> {
+    /// What all of them are told.
+    pub options: Options<'a>,
+    /// Columns of the whole table, if a number was given.
+    pub columns: Option<usize>,
+    /// The fewest attributes of a column that an association makes.
+    pub min_columns: usize,
+    /// The share of all rows that an association needs.
+    pub min_support: f64,
+    /// How often the rule of an association holds.
+    pub min_confidence: f64,
+}
+
+/// Slicing by one way to find the columns.
+pub(in crate::method) struct Slices {
+    about: About,
+    by: By,
+}
+
+/// What decides which columns stay together.
+#[derive(PartialEq, Eq)]
+enum By {
+    /// Associations between values, bucket by bucket.
+    Associations,
+    /// Correlation in the whole table.
+    Correlation,
+}
+
+pub(in crate::method) static ASG_LS: Slices = Slices {
+    about: About {
+        name: "asg_ls",
+        family: Family::Slices,
+        summary: "there are many columns: values stay exact, links between groups of columns are broken",
+        class_sizes: "buckets of at least k rows; nobody names a sensitive value with a chance above 1/l",
+    },
+    by: By::Associations,
+};
+
+pub(in crate::method) static SLICING: Slices = Slices {
+    about: About {
+        name: "slicing",
+        family: Family::Slices,
+        summary: "as above, with one set of columns for the whole table",
+        class_sizes: "",
+    },
+    by: By::Correlation,
+};
+
+impl Method for Slices {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn accepts(&self, option: MethodOption, given: &[MethodOption]) -> Takes {
+        use MethodOption::*;
+        match (&self.by, option) {
+            (By::Correlation, Columns) => Ok(()),
+            (By::Associations, Weights | BlockRows | MinSupport | MinConfidence) => Ok(()),
+            (By::Associations, MinColumns) => match given.contains(&Paper) {
+                true => Ok(()),
+                false => Err(
+                    "its columns are groups of quasi-identifiers that go together, of any size; leave it \
+                     out, or write variant => 'paper'",
+                ),
+            },
+            _ => self.family().accepts(option),
+        }
+    }
+
+    // Rows that are in no bucket of neighbours fit nowhere.
+    fn suppresses(&self) -> bool {
+        self.by == By::Associations
+    }
+
+    // Associations are between nodes.
+    fn needs_hierarchies(&self) -> bool {
+        self.by == By::Associations
+    }
+
+    fn memory(&self, shape: &TableShape, _settings: &crate::method::Settings) -> usize {
+        // Rows are put together in a second table.
+        shape.rows * (row_bytes(shape.codes.len()) + shape.row_bytes)
+    }
+
+    fn form(
+        &self,
+        rows: &mut RowTable,
+        job: &Job,
+        settings: &crate::method::Settings,
+    ) -> Result<Formed> {
+        let Some(asked) = &settings.slicing else {
+            return Err(Error::bug("a slicing lost its options"));
+        };
+        let sliced = match self.by {
+            By::Associations => {
+                let associations = AsgOptions {
+                    min_support: asked.min_support,
+                    min_confidence: asked.min_confidence,
+                    min_columns: asked.min_columns,
+                    weights: settings.weights,
+                    block_rows: settings.block_rows.unwrap_or(DEFAULT_BLOCK_ROWS),
+                    work: DEFAULT_WORK,
+                };
+                asg_ls(rows, job, &asked.options, &associations)
+            }
+            By::Correlation => slicing(rows, job, &asked.options, asked.columns),
+        };
+        sliced.map(Formed::Sliced)
+    }
+}
