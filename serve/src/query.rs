@@ -258,12 +258,13 @@ fn produce(
                 continue;
             }
             bytes = 0;
-            if send.send(std::mem::take(&mut chunk)).await.is_err() {
+            if send.send(Some(std::mem::take(&mut chunk))).await.is_err() {
                 break;
             }
         }
         // Whoever does not listen any more does not miss the rest.
-        let _ = send.send(chunk).await;
+        let _ = send.send(Some(chunk)).await;
+        let _ = send.send(None).await;
         drop(held);
     });
     Chunks { receive, _work: work }
@@ -304,7 +305,8 @@ async fn prepare(
 
 /// Rows of a query by the hundred, from the task that computes them. Dropped, it stops the task.
 struct Chunks {
-    receive: Receiver<Vec<PgWireResult<DataRow>>>,
+    /// `None` after the last row: a task that panics ends the channel without it.
+    receive: Receiver<Option<Vec<PgWireResult<DataRow>>>>,
     _work: Work<()>,
 }
 
@@ -347,8 +349,9 @@ impl Stream for Supervised {
             }
             match running.rows.receive.poll_recv(cx) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Some(chunk)) => this.ready = chunk.into_iter(),
-                Poll::Ready(None) => break None,
+                Poll::Ready(Some(Some(chunk))) => this.ready = chunk.into_iter(),
+                Poll::Ready(Some(None)) => break None,
+                Poll::Ready(None) => break Some(Err(broken_off())),
             }
         };
         if !matches!(row, Some(Ok(_))) {
@@ -364,6 +367,14 @@ fn reclaimed() -> PgWireError {
     wire::error(
         state::CANCELLED,
         "the query was ended: it rested between two portions of its rows while others waited",
+    )
+}
+
+/// What is said of a query whose rows are not all there.
+fn broken_off() -> PgWireError {
+    wire::error(
+        state::INTERNAL,
+        "the engine failed in the middle of the query: its rows are not complete",
     )
 }
 

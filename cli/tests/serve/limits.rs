@@ -9,8 +9,9 @@ use crate::shell::signal;
 
 /// Takes hours: 400⁴ pairs, none of which fits.
 const LONG: &str =
-    "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c, patients_k10 d
-    WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week + d.hours_per_week < 0";
+    "SELECT count(*) FROM patients_k10 a CROSS JOIN (SELECT b.hours_per_week AS h FROM patients_k10 b CROSS JOIN (
+        SELECT c.hours_per_week AS h FROM patients_k10 c CROSS JOIN patients_k10 d) c) b
+    WHERE a.hours_per_week + b.h < 0";
 
 /// Returns when the query runs.
 fn start_long_query(server: &Server) -> Child {
@@ -192,6 +193,25 @@ fn a_query_ends_with_its_memory() {
     assert_eq!(server.answer("SELECT count(*) FROM patients_k10"), "400");
     let endless = server.failure("SELECT repeat('x', 2000000000)");
     assert!(endless.contains("42883"), "{endless}");
+}
+
+/// The engine runs the smaller side of such a join again when memory is short, and may panic when it does.
+#[test]
+fn a_query_that_breaks_off_is_an_error_and_not_an_empty_answer() {
+    if !has_psql() {
+        return;
+    }
+    let server = Server::with("query_memory_mb = 1");
+    let outcome = server.psql(&[
+        "-c",
+        "SELECT count(*) FROM patients_k10 a, patients_k10 b, patients_k10 c
+         WHERE a.hours_per_week + b.hours_per_week + c.hours_per_week < 0",
+    ]);
+    match outcome.code {
+        Some(0) => assert_eq!(outcome.stdout.trim_end(), "0"),
+        _ => assert!(outcome.stderr.contains("ERROR: "), "{outcome:?}"),
+    }
+    assert_eq!(server.answer("SELECT count(*) FROM patients_k10"), "400");
 }
 
 #[test]
