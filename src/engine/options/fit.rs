@@ -21,7 +21,7 @@ impl Options {
         let by_association = "it looks for no associations; use 'asg_ls'";
         let slicing = "it breaks no links between columns; use 'asg_ls' or 'slicing'";
         let only_l = "it keeps k and l; use 'rounded' or 'top_down'";
-        let asked = &self.slicing;
+        let asked = self;
         let given = |option: &'static str, given: bool| given.then(|| format!("option '{option}'"));
         let constrained = "use 'classfly_complete', 'classfly_partial', 'classfly_naive', 'classfly' or \
                            'datafly'";
