@@ -42,7 +42,7 @@ fn start(program: &str, log: &Path, arguments: &[String]) -> Child {
         .unwrap()
 }
 
-/// After that a step of a test will never come to its end. No test waits for it to pass.
+/// Longer than any step of a test takes: only a hopeless wait lasts until then.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Waits until something holds.

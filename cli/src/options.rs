@@ -104,8 +104,8 @@ pub struct Options {
 pub enum Task {
     /// Write both tables of a release with method 'alpha_k' from one computation
     ///
-    /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', …); those
-    /// before it run first. Both files appear when both are complete; after a failure neither is there.
+    /// The last statement given by -f or -c is SELECT * FROM anonymize(…, method => 'alpha_k', publish => 'sensitive', …);
+    /// those before it run first. Both files appear when both are complete; after a failure neither is there.
     Publish(PublishFiles),
 
     /// Serve anonymized views over the Postgres protocol, as a policy says

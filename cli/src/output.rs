@@ -62,7 +62,8 @@ impl<'a> Printing<'a> {
     pub fn check_published(&self) -> Result<()> {
         if self.files.is_some() && !self.published.load(Ordering::Relaxed) {
             return plan_err!(
-                "publish: the last statement must be SELECT * FROM anonymize(…, method => 'alpha_k', …)"
+                "publish: the last statement must be SELECT * FROM anonymize(…, method => 'alpha_k', publish => \
+                 'sensitive', …)"
             );
         }
         Ok(())

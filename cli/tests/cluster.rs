@@ -16,7 +16,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_anonymize");
 const COLUMNS: &str = "age, sex, zip, occupation";
 const OPTIONS: &str = "k => 5, quasi_identifiers => ['age', 'sex', 'zip'], sensitive => ['occupation'], seed => 'a seed of the tests'";
 
-/// After that a step of a test will never come to its end. No test waits for it to pass.
+/// Longer than any step of a test takes: only a hopeless wait lasts until then.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Processes that end with the test, also when it panics.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// After that a step of a test will never come to its end. No test waits for it to pass.
+/// Longer than any step of a test takes: only a hopeless wait lasts until then.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program in a directory of its own, deaf to the settings of whoever runs the tests.

@@ -138,7 +138,7 @@ async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, Da
     job.reveal_seed()?;
     let planned = plan(&job, &context).await?;
     let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
-    checked.map_err(|error| Error::planning("the seed", error))?;
+    checked.map_err(|error| Error::planning("[anonymize]", error))?;
     Ok((context, planned, job))
 }
 

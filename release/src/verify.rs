@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::measure::told_value;
+use datafusion_anonymize::measure::{three_digits, told_value};
 
 use crate::error::{Error, Result};
 use crate::job::{Checks, Format, Job};
@@ -128,7 +128,7 @@ fn persons(job: &Job, table: &Written) -> Vec<Measure> {
         let found = table.persons.iter().find(|(found, _)| *found == name);
         let value = found.map(|(_, value)| *value);
         // The operator has checked exact shares; this one is rounded.
-        let holds = target.map(|target| value.is_some_and(|value| value <= target + 0.000_5));
+        let holds = target.map(|target| value.is_some_and(|value| value <= three_digits(target)));
         Measure { measure: name.to_owned(), column: None, value, target, holds }
     };
     vec![measure("unit_share", job.anonymize.unit_share), measure("split_persons", None)]

@@ -27,8 +27,8 @@ pub(super) fn live_values(array: &ArrayRef) -> Result<ArrayRef> {
     rebuilt(array).map_err(kernel_failed("sensitive or kept"))
 }
 
-/// The same rows in buffers that hold nothing else. Whatever drops rows of a batch (a filter, a limit, a join) keeps the
-/// dictionaries, the buffers behind views and, where it slices, all of the values.
+/// The same rows in buffers that hold nothing else. Operators that drop rows of a batch (a filter, a limit, a join)
+/// keep its dictionaries, the buffers behind its views and, where they slice, all of its values.
 pub(crate) fn live_batch(batch: &RecordBatch) -> Result<RecordBatch> {
     let schema = batch.schema();
     let rows = UInt32Array::from_iter_values(0..batch.num_rows() as u32);

@@ -301,7 +301,7 @@ impl<C: Code, const W: usize> Part<'_, C, W> {
             let remap = remaps[columns + at];
             numbers.for_each(|at, number| codes[at] = remap[number as usize]);
         }
-        // Without keyed columns all rows of a tuple start alike.
+        // Without keyed columns all ties start at 0, and rows of one tuple differ by their number alone.
         if !chunk.keyed_hashes.is_empty() {
             beside.ties.copy_from_slice(&chunk.keyed_hashes);
         }

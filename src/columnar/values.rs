@@ -25,8 +25,8 @@ pub(super) fn write(values: &ArrayRef, name: &str) -> Result<StringArray> {
     }
 }
 
-/// Which instants are at an offset that is no whole number of minutes, as before standard time: text
-/// cannot say such an offset, and a rounded one would be another instant.
+/// Which instants have an offset that is not a whole number of minutes, as before standard time: RFC 3339 cannot
+/// express it, and with a rounded offset the text would be another instant.
 fn local_mean_times(values: &ArrayRef, name: &str) -> Result<Vec<bool>> {
     let DataType::Timestamp(_, Some(_)) = values.data_type() else { return Ok(Vec::new()) };
     let (local, utc) = (instants(values, name)?, instants(&in_utc(values, name)?, name)?);
@@ -41,7 +41,7 @@ fn in_utc(values: &ArrayRef, name: &str) -> Result<ArrayRef> {
     cast(values, &DataType::Timestamp(*unit, Some("UTC".into()))).map_err(kernel_failed(name))
 }
 
-/// The texts, those that are marked in UTC.
+/// The texts, in UTC where they are marked.
 fn written_in_utc(
     values: &ArrayRef,
     name: &str,

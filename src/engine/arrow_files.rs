@@ -8,8 +8,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
-/// Lets `COPY … STORED AS ARROW` write plain columns: an Arrow file has one dictionary for each column, and those
-/// of a release differ from batch to batch, because they hold nothing but what the batch shows.
+/// Makes `COPY … STORED AS ARROW` write plain columns. An Arrow file has a single dictionary per column, while those
+/// of a release differ from batch to batch: each holds only what its batch shows.
 pub(super) fn with_plain_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_down(|plan| match plan {
         LogicalPlan::Copy(copy) if copy.file_type.get_ext() == "arrow" => plain_copy(copy),

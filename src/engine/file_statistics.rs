@@ -1,13 +1,13 @@
 //! Scans that read what is in their files, whatever the statistics of those files say.
 //!
-//! DataFusion takes a column of a file for constant, and does not read it, when the smallest and the largest
-//! value of the file are the same. Up to 55.2 it puts these together from the row groups that have statistics:
-//! a row group without any (long strings, NaN, writers that leave them out) is read as if it held the values of
-//! the others. Aggregates are answered from the same figures, and files are skipped by them.
+//! DataFusion takes a column of a file for constant, and does not read it, if the file's smallest and largest value
+//! are equal. Up to 55.2 it computes these from the row groups that have statistics: a row group without any (long
+//! strings, NaN, writers that leave them out) is read as if it held the values of the others. Aggregates are answered,
+//! and files skipped, by the same figures.
 //!
-//! So what our operators read is planned without them. Pruning of row groups and pages stays, which looks at each of
-//! them alone and reads one without statistics, except where a predicate asks for what bounds do not tell:
-//! statistics leave NaN out, which is larger than all numbers, and a count of NULLs that is missing is taken for 0.
+//! So the inputs of our operators are planned without file statistics. Pruning of row groups and pages stays: it judges
+//! each by its own statistics, and reads those that have none. It is switched off for predicates that bounds cannot
+//! answer: bounds leave out NaN, which is larger than all numbers, and a missing count of NULLs is taken for 0.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::exec::AnonymizeExec;
 use super::reports::ReportExec;
 
-/// The same plan over files of which the number of rows is known and nothing else.
+/// The same plan over files of which only the number of rows and bytes is known.
 pub(super) fn without_file_statistics(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -42,7 +42,7 @@ pub(super) fn without_file_statistics(
             _ => Transformed::no(plan),
         })
     };
-    // What stands above was planned with the statistics, so all of it is made anew.
+    // The operators above have cached what they derived from the statistics, so they are rebuilt too.
     plan.transform_up(forget).data()
 }
 
@@ -70,10 +70,10 @@ fn forgetting(files: &FileScanConfig) -> FileScanConfig {
         .build()
 }
 
-/// Plans that hold an operator of this crate forget the statistics of all files before any other rule looks at them.
+/// Removes the statistics of all files from plans that hold an operator of this crate, before any other rule uses them.
 ///
-/// [`AnonymizeExtensionPlanner`](super::AnonymizeExtensionPlanner) does so for what is below an operator. Scalar subqueries of
-/// an input stand beside it, at the top of the plan.
+/// [`AnonymizeExtensionPlanner`](super::AnonymizeExtensionPlanner) does this for what is below an operator. Scalar
+/// subqueries of an input are not below it but at the top of the plan, and need this rule.
 #[derive(Debug, Default)]
 pub struct ForgetFileStatistics;
 
@@ -101,7 +101,7 @@ fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.children().into_iter().any(holds_our_operators)
 }
 
-/// The same plan, in which no row group is skipped by a predicate that its statistics cannot answer.
+/// The same plan, in which no row group is skipped because of a predicate that its statistics cannot answer.
 pub(super) fn pruned_by_what_is_told(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
@@ -126,7 +126,7 @@ pub(super) fn pruned_by_what_is_told(
     plan.transform_up(read_all).data()
 }
 
-/// Whether a predicate is about NULLs or about numbers that may be NaN, or is not known before it runs.
+/// Whether a predicate is about NULLs, about numbers that may be NaN, or only known while the query runs.
 fn asks_more_than_bounds(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
     let is_float =
         |column: &Column| column.data_type(schema).is_ok_and(|data_type| data_type.is_floating());

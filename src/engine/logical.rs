@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, UserDefinedLogicalNodeCore, cast,
 };
 
+use super::reason;
 use super::spec::{Publish, Spec, listed};
 use crate::columnar::{ColumnGroups, Kind, OutputColumn};
 
@@ -177,9 +178,12 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
     binding.output(spec.class_id).into_iter().map(field).collect()
 }
 
+/// Where the schema of a release names its method.
+const METHOD: &str = "anonymize.method";
+
 /// What a reader of the release may know about how it was made: never values, never the seed.
 pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
-    let mut metadata = BTreeMap::from([("anonymize.method".to_owned(), spec.method.to_string())]);
+    let mut metadata = BTreeMap::from([(METHOD.to_owned(), spec.method.to_string())]);
     if spec.method.approach().has_constraints() {
         metadata.insert("anonymize.constraints".to_owned(), spec.named_constraints());
     } else {
@@ -197,7 +201,13 @@ pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     if let Some(share) = spec.unit_share {
         metadata.insert("anonymize.unit_share".to_owned(), share.to_string());
     }
+    reason::mark(spec, &mut metadata);
     metadata
+}
+
+/// Whether these are rows of a release, by what [`metadata`] says of them: also when a table was made of them since.
+pub(super) fn is_of_release(schema: &Schema) -> bool {
+    schema.metadata().contains_key(METHOD)
 }
 
 /// A hierarchy table as an input of the node: text columns under names nothing else has.

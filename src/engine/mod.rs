@@ -16,6 +16,7 @@ mod method;
 mod options;
 mod physical;
 mod planner;
+mod reason;
 mod reports;
 mod session;
 mod spec;

@@ -21,7 +21,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::arrow_files::with_plain_columns;
 use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
 use super::file_statistics::{pruned_by_what_is_told, without_file_statistics};
-use super::logical::AnonymizeNode;
+use super::logical::{AnonymizeNode, is_of_release};
 use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
 use super::written::check_may_be_written;
@@ -158,13 +158,22 @@ fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     }
 }
 
-/// Whether running a plan writes what it anonymizes: `COPY`, `INSERT` and their like, also below `EXPLAIN ANALYZE`.
+/// Whether running a plan writes a release: `COPY`, `INSERT` and other DML, also under `EXPLAIN ANALYZE`.
 pub fn writes_release(plan: &LogicalPlan) -> Result<bool> {
     let plan = match plan {
         LogicalPlan::Analyze(analyze) => analyze.input.as_ref(),
         plan => plan,
     };
-    Ok(matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)) && holds_release(plan)?)
+    Ok(matches!(plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_))
+        && (holds_release(plan)? || reads_release(plan)?))
+}
+
+/// Whether a plan reads a table that was made of a release.
+fn reads_release(plan: &LogicalPlan) -> Result<bool> {
+    exists(plan, |plan| match plan {
+        LogicalPlan::TableScan(scan) => is_of_release(&scan.source.schema()),
+        _ => false,
+    })
 }
 
 /// Whether a plan anonymizes something.
@@ -181,15 +190,17 @@ fn is_ours(node: &dyn Any) -> bool {
 }
 
 fn holds(plan: &LogicalPlan, wanted: impl Fn(&dyn Any) -> bool) -> Result<bool> {
+    exists(plan, |plan| match plan {
+        LogicalPlan::Extension(extension) => wanted(extension.node.as_any()),
+        _ => false,
+    })
+}
+
+fn exists(plan: &LogicalPlan, wanted: impl Fn(&LogicalPlan) -> bool) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
-        if let LogicalPlan::Extension(extension) = plan
-            && wanted(extension.node.as_any())
-        {
-            found = true;
-            return Ok(TreeNodeRecursion::Stop);
-        }
-        Ok(TreeNodeRecursion::Continue)
+        found = wanted(plan);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
 }

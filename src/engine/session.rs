@@ -83,7 +83,7 @@ pub fn with_cluster_planning(state: SessionState) -> SessionState {
         .build()
 }
 
-/// The session's rules behind one of ours: aggregates would be answered from statistics by the first of them.
+/// The session's rules after one of ours: their first would answer aggregates from file statistics.
 fn forgetting_first(state: &SessionState) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let forget = std::iter::once(Arc::new(ForgetFileStatistics) as _);
     forget.chain(state.physical_optimizers().iter().cloned()).collect()

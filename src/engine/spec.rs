@@ -293,7 +293,7 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
-    /// The secret that breaks ties, and whatever else is drawn.
+    /// The secret from which ties are broken and everything else is drawn.
     pub secret: Secret,
 }
 

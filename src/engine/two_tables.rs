@@ -23,7 +23,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::errors::without_values_of_kernels;
 use super::exec::AnonymizeExec;
 use super::looked_at;
-use super::staging::Staging;
+use super::staging::{Staging, unstaged};
 use super::written::check_may_be_written;
 
 /// Where the two tables go. The endings `.parquet`, `.csv` and `.json` choose the format.
@@ -100,6 +100,7 @@ async fn write_both(
         let Some(write) = write.downcast_ref::<DataSinkExec>() else {
             return internal_err!("a file is written by a sink");
         };
+        let write = unstaged(write);
         let staging = Staging::of(write.sink(), &task).await?;
         *rows = staging.write(write.sink(), table).await?;
         stagings.push(staging);

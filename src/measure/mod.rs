@@ -53,8 +53,8 @@ pub fn told_value(measure: &str, value: f64) -> f64 {
     if COUNTS.contains(&measure) { value } else { three_digits(value) }
 }
 
-/// A figure with three significant digits. With all of its digits a loss tells more than how much was lost: two of
-/// them are two equations, and the range of a column that nobody may see is their solution.
+/// A figure rounded to three significant digits. Exact losses reveal more than how much was lost: `ncp` and `iloss`
+/// are two equations whose solution is the range of a column that the release may hide.
 pub fn three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

@@ -1,10 +1,9 @@
 //! Classes that publish the same leave in an order that tells nothing more.
 //!
 //! Methods leave classes in the order of exact codes, and rows of equal codes in the order of their keys. Two
-//! classes look alike to a reader if their values generalize to the same nodes of hierarchies, have the same
-//! ends, or are a single tuple that was parted. Their order would tell which of the two has the smaller
-//! values inside, or the smaller keys. So classes that look alike change places among themselves, by a keyed
-//! hash of their rows.
+//! classes look alike to a reader if their values generalize to the same hierarchy nodes, have the same bounds, or
+//! come from a single tuple that was split. Their order would reveal which of the two has the smaller values, or the
+//! smaller keys. So classes that look alike are shuffled among themselves, by a keyed hash of their rows.
 
 use std::hash::Hasher;
 

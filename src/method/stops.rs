@@ -1,4 +1,4 @@
-//! A release that nobody wants any more: methods notice in the middle of their work.
+//! Methods notice in the middle of their work that a release was cancelled.
 
 use super::Job;
 use super::cluster::{self, Clustering, Scale, cluster};

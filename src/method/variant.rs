@@ -7,7 +7,7 @@ pub enum Variant {
     /// The best version; each method's documentation lists where it departs from its paper.
     #[default]
     Best,
-    /// Exactly as printed, for comparisons and for repeating experiments. It may give away what the best
-    /// version does not.
+    /// Exactly as printed, for comparisons and for repeating experiments. It may disclose what the best version
+    /// protects.
     Paper,
 }

@@ -1,8 +1,8 @@
-//! How the rows of the persons lie in the classes.
+//! How the rows of persons are spread over the classes.
 
 use super::{Placement, SensitiveColumn};
 
-/// What is known of all persons of a release together.
+/// Figures over all persons of a release.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Persons {
     /// The largest share of a class that one person holds.
@@ -37,7 +37,7 @@ impl Persons {
         Self { largest_share, split: split as f64 / persons.max(1) as f64 }
     }
 
-    /// Bytes that looking takes for so many rows.
+    /// Bytes that [`Persons::of`] allocates, for at most this many rows.
     pub fn work_bytes(rows: usize) -> usize {
         (size_of::<u32>() + size_of::<u8>()) * rows
     }

@@ -1,5 +1,6 @@
 //! The secret of a release, and the seeds that are drawn from it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hasher;
 
@@ -7,14 +8,16 @@ use siphasher::sip::SipHasher13;
 
 use crate::error::{Error, Result};
 
-/// Characters below which a secret is short: 32 hexadecimal digits are 128 bits, and 16 are 64.
+/// A secret of fewer characters is short. 16 hexadecimal digits are 64 bits.
 const LEAST_CHARACTERS: usize = 16;
+
+/// So is one of fewer different characters: padding takes nobody any time to try.
+const LEAST_DIFFERENT: usize = 5;
 
 /// The secret that a release is made under: what `seed => …` names, or one that was drawn.
 ///
-/// It is like a salt: somebody who knows it and guesses rows could replay how ties were broken. Nothing
-/// is hashed under it but the [`Purpose`] of the [`Seed`]s that are used. Its `Debug` output shows nothing,
-/// so that it cannot reach a log or a plan.
+/// It is like a salt: somebody who knows it and guesses rows could replay how ties were broken. It is only used to
+/// derive a [`Seed`] for each [`Purpose`]. Its `Debug` output shows nothing, so that it cannot reach a log or a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct Secret {
@@ -34,17 +37,19 @@ impl Secret {
 
     /// The secret a caller named.
     pub fn from_text(text: &str) -> Result<Self> {
-        if text.is_empty() {
+        if text.trim().is_empty() {
             return Err(Error::invalid(
                 "option 'seed' is empty: leave it out, and one is drawn from the operating system, or write a \
                  secret of 16 characters or more (openssl rand -hex 16 prints one)",
             ));
         }
-        let is_short = text.chars().count() < LEAST_CHARACTERS;
+        let characters: Vec<char> = text.trim().chars().collect();
+        let different: BTreeSet<&char> = characters.iter().collect();
+        let is_short = characters.len() < LEAST_CHARACTERS || different.len() < LEAST_DIFFERENT;
         Ok(Self { root: Seed::from_bytes(text.as_bytes()), is_short })
     }
 
-    /// Whether all secrets of this length could be tried: what is made under it must not be published.
+    /// Whether it is short enough to be found by trying: a release made with it must not be published.
     pub fn is_short(&self) -> bool {
         self.is_short
     }
@@ -61,8 +66,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything that a secret is used for. Each use has a seed of its own: what one of them shows says
-/// nothing about another.
+/// Everything that a secret is used for. Each use has a seed of its own, so that what one reveals says nothing about
+/// the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Hashes of the sensitive values and the privacy unit of a row.
@@ -73,15 +78,15 @@ pub enum Purpose {
     Ties,
     /// The order of persons with equal quasi-identifiers.
     Persons,
-    /// Who joins the suppressed rows of the constraints.
+    /// Which rows join the suppressed ones, for methods with constraints.
     Suppressed,
     /// The order of classes that publish the same.
     AlikeClasses,
-    /// The numbers of classes that two tables share.
+    /// The class numbers that two tables share.
     ClassNumbers,
     /// The order of the rows of a class in a table without sensitive values.
     RowOrder,
-    /// Who is grouped with whom in two tables.
+    /// Which row of a sensitive value goes into which class, in two tables.
     Mixing,
     /// Buckets and permutations of the slicing methods.
     Slicing,
@@ -114,7 +119,7 @@ impl Purpose {
         Self::CellClasses,
     ];
 
-    /// What is hashed. Another name is another release.
+    /// What is hashed. Renaming one changes every release that uses it.
     fn name(self) -> &'static str {
         match self {
             Self::SensitiveValues => "sensitive values",

@@ -22,7 +22,7 @@ pub struct Tally<'a> {
 struct Counter {
     counts: Vec<u32>,
     touched: Vec<u32>,
-    /// The largest of the counts. Rows are only added, so that it need not be looked for.
+    /// The largest of the counts. Rows are only ever added, so it can be kept up to date.
     largest: u32,
 }
 

@@ -1,16 +1,16 @@
 //! The order of rows that no quasi-identifier tells apart.
 //!
-//! Where a cut parts rows of one tuple, some go left and some go right, and which do must tell nothing
+//! Where a cut splits the rows of one tuple, some go left and some go right, and which do must say nothing
 //! about them. Ordered by a hash of the sensitive value alone, rows of one value would stay together in every
 //! tuple of the table, and a reader could learn the order of all values from one release. So rows are
 //! ordered by a keyed hash of three things:
 //!
-//! 1. the tuple: another one has another order of values;
+//! 1. the tuple, so that every tuple has an order of values of its own;
 //! 2. the sensitive values and the privacy unit, so that the order does not depend on how rows arrived;
-//! 3. the number of the row among those that are equal in both: rows of one value do not stay together.
+//! 3. the row's number among those that are equal in both, so that rows of one value do not stay together.
 //!
-//! Which of them gets which number is decided by the kept columns that are read. Rows that are equal there
-//! too cannot be told apart. A query that reads fewer kept columns numbers the rows differently, and puts the
+//! The kept columns that are read decide which of the equal rows gets which number. Rows that are equal there too
+//! cannot be told apart. A query that reads fewer kept columns numbers the rows differently, but still puts the
 //! same tuples and sensitive values into the same classes.
 
 use std::cmp::Ordering;
@@ -21,8 +21,7 @@ use rayon::prelude::*;
 use super::{Cancel, Code, Row, RowTable, Seed, Store, with_rows};
 use crate::error::{Error, Result};
 
-/// Two keyed hashes per row, by which rows with equal quasi-identifiers are told apart without looking
-/// at where they stood in the input.
+/// Two keyed hashes per row, which order rows of equal quasi-identifiers independently of their order in the input.
 #[derive(Debug, Default)]
 pub struct RowKeys {
     /// Hash of the quasi-identifiers, the sensitive values and the number among equal rows; empty where
@@ -32,7 +31,7 @@ pub struct RowKeys {
     pub kept: Store<u64>,
 }
 
-/// Rows that are put in order together: their hashes stay in the cache.
+/// Rows that are sorted together, few enough for their hashes to stay in the cache.
 const BUCKET_ROWS: usize = 2048;
 const MOST_BUCKETS: usize = 1 << 16;
 
@@ -57,8 +56,8 @@ impl RowKeys {
         self.key(a).cmp(&self.key(b))
     }
 
-    /// Makes the keys of all rows from the hashes of their sensitive values, which `ties` holds until
-    /// then. Every row must stand where its number says. Works on the current rayon pool.
+    /// Turns `ties`, which holds the hashes of the sensitive values until then, into the keys of the rows. Every row
+    /// must still be at the position that its id says. Works on the current rayon pool.
     pub fn break_ties(&mut self, rows: &RowTable, seed: Seed, cancel: &Cancel) -> Result<()> {
         if self.ties.is_empty() {
             return Ok(());
@@ -88,9 +87,9 @@ impl RowKeys {
 }
 
 impl RowKeys {
-    /// Puts the rows of one person side by side where their quasi-identifiers are equal, so that a cut
-    /// parts as few persons as it can. `units` are the persons by row. Nothing of a row but its person and its
-    /// tuple decides where it goes; among the rows of one person the order stays.
+    /// Makes the rows of one person with equal quasi-identifiers neighbours, so that a cut splits as few persons as
+    /// possible. `units` are the persons by row. Only its person and its tuple decide where a row goes; the rows of
+    /// one person keep their order.
     pub fn keep_persons_together(
         &mut self,
         rows: &RowTable,
@@ -157,7 +156,7 @@ impl Buckets {
 fn in_buckets(hashes: &[u64]) -> Buckets {
     let buckets = buckets(hashes.len());
     let bucket = |hash: &u64| *hash as usize & (buckets - 1);
-    // First where each bucket starts, in the end where it ends.
+    // Holds where each bucket starts, and once they are filled where each ends.
     let mut ends = vec![0u32; buckets + 1];
     hashes.iter().for_each(|hash| ends[bucket(hash) + 1] += 1);
     for at in 1..buckets {
@@ -173,7 +172,7 @@ fn in_buckets(hashes: &[u64]) -> Buckets {
     Buckets { ids, ends }
 }
 
-/// Gives all rows of one hash but the first another one. Equal hashes stand side by side.
+/// Gives all rows of one hash but the first a new hash, by their number. In `order` equal hashes are neighbours.
 fn number(ties: &mut [u64], order: &[u32], seed: Seed) {
     let (mut last, mut number) = (None, 0u32);
     for id in order {

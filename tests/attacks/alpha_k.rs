@@ -72,7 +72,7 @@ async fn adult_people(test: &str) -> Option<Vec<Person>> {
     Some(people)
 }
 
-/// Gives everybody the occupation of somebody.
+/// Shuffles the occupations among the people.
 fn with_shuffled_occupations(people: &[Person], seed: u64) -> Vec<Person> {
     let mut occupations: Vec<String> = people.iter().map(|person| person.3.clone()).collect();
     Random(seed).shuffle(&mut occupations);

@@ -21,7 +21,7 @@ const APART: [(&[usize], usize); 3] = [(&[0, 1], K), (&[2], 8), (&[3], 5)];
 fn constraints(method: &str) -> &'static [(&'static [usize], usize)] {
     match method {
         "classfly" => &LINKED[..1],
-        // Whole columns climb until nothing is left to suppress where constraints share one.
+        // With constraints that share a column, whole columns climb until nothing is left to suppress.
         "datafly" => &APART,
         _ => &LINKED,
     }
@@ -92,7 +92,7 @@ async fn best_chance(method: &str, variant: &str) -> (f64, usize) {
         let stars = starred(&published);
         let known = known.unwrap();
         let right = known.iter().filter(|id| stars.contains(id.as_str())).count();
-        // Whoever no seed saves is suppressed under the secret one too.
+        // Whoever is suppressed under every guess is mostly suppressed under the secret seed too.
         assert!(right * 2 >= known.len(), "{method}: {right} of {}", known.len());
         if right > 0 {
             tables += 1;

@@ -111,7 +111,7 @@ impl Guesses {
         let mut classes: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
         release.iter().for_each(|row| classes.entry(row.class).or_default().push(*row));
         let alone = classes.values().filter_map(|class| Some((class, stands_alone(class)?)));
-        // Sides alternate from class to class.
+        // By a hash of the class: sides alternate from class to class, and both must be among the friends.
         let (friends, others): (Vec<_>, Vec<_>) =
             alone.partition(|(_, (row, _))| mixed(row.class).is_multiple_of(2));
         // How often each value was met, by the side on which the other tuple lies.
@@ -234,7 +234,7 @@ impl<const D: usize> Table<'_, D> {
     }
 }
 
-/// The order that shows: a hash of the value and nothing else.
+/// The order that gives values away: a hash of the value and nothing else.
 fn by_value(values: &[u64]) -> RowKeys {
     RowKeys { ties: values.iter().map(|value| mixed(*value)).collect(), kept: Store::default() }
 }
@@ -312,7 +312,7 @@ async fn a_row_beside_another_tuple_is_not_named() {
         ("rounded", 100),
         ("mondrian_relaxed", 100),
         ("k_member", 100),
-        ("kaim", 0),
+        ("kaim", 40),
         ("bottom_up", 0),
         ("layered", 0),
     ] {
@@ -325,8 +325,14 @@ async fn a_row_beside_another_tuple_is_not_named() {
             "{method}: {} rows alone beside another tuple, named {right:.3}, published share {share:.3}",
             guesses.count
         );
-        assert!(guesses.count >= least, "{method}: {}", guesses.count);
-        assert!(guesses.count == 0 || guesses.z() <= 3.0, "{method}: z = {}", guesses.z());
+        match least {
+            // No row of theirs stands alone.
+            0 => assert_eq!(guesses.count, 0, "{method}"),
+            _ => {
+                assert!(guesses.count >= least, "{method}: {}", guesses.count);
+                assert!(guesses.z() <= 3.0, "{method}: z = {}", guesses.z());
+            }
+        }
     }
     for method in [Direct::Rounded, Direct::Relaxed, Direct::KMember] {
         let (_, guesses) = attacked_by_value(method, &people_beside_others(SEEDS[0]));

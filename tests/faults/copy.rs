@@ -156,11 +156,19 @@ async fn a_query_that_fails_leaves_what_was_there() {
             let before = shelf.contents().await;
             let context = shelf.sound();
             add_failing_function(&context);
+            let held = format!("CREATE TABLE held AS SELECT * FROM {RELEASE}");
+            context.sql(&held).await.unwrap().collect().await.unwrap();
             let copy = shelf.copy(target);
+            assert!(copy.contains(RELEASE));
             let failing = [
                 (copy.replace("k => 5", "k => 601"), "cannot"),
                 (
                     copy.replace("SELECT * FROM anonymize", "SELECT age, sex, fails_later(arrow_cast(zip, 'Utf8')) AS zip FROM anonymize"),
+                    "the third batch fails",
+                ),
+                // A table that was made of a release is one.
+                (
+                    copy.replace(&format!("SELECT * FROM {RELEASE}"), "SELECT age, sex, fails_later(arrow_cast(zip, 'Utf8')) AS zip FROM held"),
                     "the third batch fails",
                 ),
             ];

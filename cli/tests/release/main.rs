@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// After that a step of a test will never come to its end. No test waits for it to pass.
+/// Longer than any step of a test takes: only a hopeless wait lasts until then.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The program in a directory, deaf to the settings of whoever runs the tests.

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::shell;
 
-/// After that a step of a test will never come to its end. No test waits for it to pass.
+/// Longer than any step of a test takes: only a hopeless wait lasts until then.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Longer than any test takes: a query that ends before its time does not end because of it.

@@ -1,6 +1,7 @@
 //! What a job must know of its options before they meet rows.
 
 use datafusion_anonymize::engine::{AnonymizeConfig, Method, Relation};
+use datafusion_anonymize::method::Variant;
 
 use super::Job;
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ impl Job {
 
     /// Whether the method runs as its paper prints it.
     pub fn is_paper(&self) -> bool {
-        self.anonymize.variant.as_deref() == Some("paper")
+        matches!(self.anonymize.variant.as_deref().map(str::parse), Some(Ok(Variant::Paper)))
     }
 
     /// Whether values stay exact and the links between columns are broken.

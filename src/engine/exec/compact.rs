@@ -29,11 +29,11 @@ use crate::engine::execution_error;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Hands on the rows of its input in batches that hold no value of any other row.
+/// Passes on the rows of its input in batches that hold no value of any other row.
 ///
-/// A release leaves its operator in such batches. What stands above and drops rows keeps their values, in
-/// dictionaries and behind views, and whoever gets the batches (an IPC stream, a Flight client, a host) could read
-/// them there.
+/// A release leaves its own operator in such batches. Operators above it that drop rows keep the values of those rows
+/// in dictionaries and behind views, where whoever receives the batches (an IPC stream, a Flight client, a host)
+/// could read them.
 #[derive(Debug, Clone)]
 pub struct CompactBatchesExec {
     input: Plan,
@@ -127,7 +127,8 @@ impl ExecutionPlan for CompactBatchesExec {
     }
 }
 
-/// The plan with a [`CompactBatchesExec`] where rows of a release leave it, unless every row of the release does.
+/// The plan with a [`CompactBatchesExec`] on top, if it passes on some rows of a release and not all as they are.
+/// Below a sink or `EXPLAIN ANALYZE` it goes under that.
 pub(in crate::engine) fn compact_what_leaves(plan: Plan) -> Result<Plan> {
     if plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>() {
         let children = plan.children().into_iter().map(Arc::clone);
@@ -148,7 +149,7 @@ fn holds_release(plan: &Plan) -> bool {
     is_release(plan) || plan.children().into_iter().any(holds_release)
 }
 
-/// Whether nothing stands above a release but what hands on all of its rows as they are.
+/// Whether everything above the release passes on all of its rows unchanged.
 fn is_whole_release(plan: &Plan) -> bool {
     if is_release(plan) {
         return true;

@@ -284,7 +284,7 @@ impl Former<'_> {
             l: self.spec.models.l.ok_or_else(bug)?,
             variant: self.spec.variant,
             max_columns: asked.max_columns,
-            // What nobody said about the sensitive column asks for nothing.
+            // Only a hierarchy that the user gave bounds the values of a bucket.
             nodes: !matches!(asked.sensitive_hierarchy, None | Some(HierarchySource::Automatic(_))),
             rare_below: asked.rare_below,
             has_kept: !self.spec.keep.is_empty(),
@@ -411,7 +411,7 @@ impl Former<'_> {
     }
 }
 
-/// What is asked of the persons of a class, whose column this is.
+/// The models that bound the persons of a class, given the column of the privacy unit.
 pub(super) fn unit_models(spec: &Spec, column: usize) -> impl Iterator<Item = Model> {
     let persons = Model::Distinct { column, at_least: spec.k, unit: true };
     let share = spec.unit_share.map(|at_most| Model::UnitShare { column, at_most });

@@ -76,17 +76,17 @@ impl ReleaseMetrics {
         share(&self.set, "precision").set(precision);
     }
 
-    /// How the rows of persons lie in the classes, rounded. Of parts of a table only the largest share
-    /// is that of the table: persons may have rows in several parts.
+    /// Records how the rows of persons are spread over the classes, rounded. If this is only a part of the table,
+    /// persons in several classes are not recorded: they may have rows in other parts.
     pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
         let largest = persons.largest_share.max(self.unit_share());
-        note(&self.set, UNIT_SHARE, rounded(largest));
+        note(&self.set, UNIT_SHARE, three_digits(largest));
         if is_whole {
-            note(&self.set, SPLIT_PERSONS, rounded(persons.split));
+            note(&self.set, SPLIT_PERSONS, three_digits(persons.split));
         }
     }
 
-    /// The largest share of a class that a person holds in what was looked at last.
+    /// The largest share of a class that one person holds, of all parts so far.
     pub(super) fn unit_share(&self) -> f64 {
         share_of(&self.set, UNIT_SHARE).unwrap_or(0.0)
     }
@@ -145,11 +145,6 @@ fn on_share<T>(
         }
         _ => None,
     })
-}
-
-/// Three digits: more could tell how many rows a person has.
-fn rounded(share: f64) -> f64 {
-    (share * 1000.0).round() / 1000.0
 }
 
 /// What an operator shows of its metrics. A cluster sends kinds that DataFusion defines itself and no others:

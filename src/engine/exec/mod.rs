@@ -387,13 +387,13 @@ impl AnonymizeExec {
         metrics::share_of(&self.metrics, "loss")
     }
 
-    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// The largest share of a class that one person holds in the last execution, rounded to three digits. `None`
     /// before it ran, and without a privacy unit.
     pub fn unit_share(&self) -> Option<f64> {
         metrics::share_of(&self.metrics, metrics::UNIT_SHARE)
     }
 
-    /// The share of the persons who have rows in more than one class of the last execution, in three
+    /// The share of the persons who have rows in more than one class of the last execution, rounded to three
     /// digits. `None` before it ran, and without a privacy unit.
     pub fn split_persons(&self) -> Option<f64> {
         metrics::share_of(&self.metrics, metrics::SPLIT_PERSONS)

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::method::Variant;
 use crate::model::{Grades, Model, Requirement};
 
-/// Refuses rows that name no person: one of them could belong to anybody in its class.
+/// Refuses rows whose privacy unit is NULL: each could belong to anybody in its class.
 pub(super) fn check_persons(spec: &Spec, nobody: u64) -> Result<()> {
     match &spec.privacy_unit {
         Some(unit) if nobody > 0 => exec_err!(

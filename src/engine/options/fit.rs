@@ -5,10 +5,11 @@ use crate::columnar::Ranges;
 use crate::engine::method::{Approach, Method, SliceBy};
 use crate::engine::spec::Suppress;
 use crate::error::{Error, Result};
+use crate::method::Variant;
 
 impl Options {
     /// What a method cannot honour is an error, never dropped.
-    pub(super) fn check_fit(&self, method: Method, ranges: Ranges) -> Result<()> {
+    pub(super) fn check_fit(&self, method: Method, variant: Variant, ranges: Ranges) -> Result<()> {
         let approach = method.approach();
         let freezes = approach.has_constraints();
         let two_tables = approach == Approach::TwoTables;
@@ -39,7 +40,11 @@ impl Options {
                  'datafly'",
             ),
             (
-                layers && self.suppress.as_deref() == Some("cells"),
+                layers
+                    && self
+                        .suppress
+                        .as_deref()
+                        .is_some_and(|asked| asked.eq_ignore_ascii_case("cells")),
                 Some("suppress => 'cells'".to_owned()),
                 "it leaves out whole rows; write suppress => true",
             ),
@@ -77,7 +82,7 @@ impl Options {
             (!slices, given("max_columns", asked.max_columns.is_some()), slicing),
             (!associates, given("min_columns", asked.min_columns.is_some()), by_association),
             (
-                self.variant.as_deref() != Some("paper"),
+                variant != Variant::Paper,
                 given("min_columns", asked.min_columns.is_some()),
                 "its columns are groups of quasi-identifiers that go together, of any size; leave it out, or \
                  write variant => 'paper'",
@@ -107,7 +112,7 @@ impl Options {
             (!two_tables, given("publish", self.publish.is_some()), one_table),
             (
                 !two_tables && !slices && !freezes,
-                (self.variant.as_deref() == Some("paper")).then(|| "variant => 'paper'".to_owned()),
+                (variant == Variant::Paper).then(|| "variant => 'paper'".to_owned()),
                 "use 'alpha_k', 'asg_ls', 'slicing', 'datafly' or a method of the classfly family",
             ),
         ];

@@ -80,7 +80,7 @@ impl Options {
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let variant = self.checked_variant()?;
         let unit_share = self.checked_unit_share()?;
-        self.check_fit(method, ranges)?;
+        self.check_fit(method, variant, ranges)?;
         let roles = self.roles(input)?;
         let (k, constraints) = if approach.has_constraints() {
             let constraints =

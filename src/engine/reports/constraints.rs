@@ -40,7 +40,7 @@ pub struct CheckedConstraint {
 struct Projections {
     /// Rows that publish nothing but `*`.
     suppressed: u64,
-    /// Rows of every group, that one included: few rows of `*` are known to be those few.
+    /// Rows of every group, the one of `*` included: if it is small, it is known who is in it.
     sizes: Vec<u64>,
 }
 

@@ -31,10 +31,10 @@
 //!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost.
 //! - `naming_chance` is the largest share of a sensitive value among the rows of a bucket but one: no row of a
 //!   sliced table keeps its own value, so the one beside a person is known not to be it.
-//! - A row of a sliced table is put together from several persons, so 1/k is not the risk of a row. What is left of
-//!   persons tells the original: `intact_tuples` is the share of the rows whose quasi-identifiers together occur
-//!   in it, `unique_intact_tuples` the share of those that occur in it once. Some do by accident. In `undivided_buckets`
-//!   fewer than two quasi-identifiers vary: their rows are whole, and as many persons have each.
+//! - A row of a sliced table is assembled from several persons, so 1/k is not its risk. How much of real persons is
+//!   left is measured against the original: `intact_tuples` is the share of rows whose quasi-identifiers together occur
+//!   in it, `unique_intact_tuples` the share of rows whose quasi-identifiers occur in it exactly once. Some do by
+//!   coincidence. In `undivided_buckets` fewer than two quasi-identifiers vary, so that their rows are real tuples.
 //! - Rules say that whoever has some labels of different columns has one more. A cell has its own label and
 //!   those above it in the hierarchies that are given, so that a generalized cell can keep a rule.
 //! - `vmr` and `rmr` are of the original: the share of its cells that are missing, of its rows that

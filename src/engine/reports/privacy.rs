@@ -49,7 +49,7 @@ pub(super) async fn measure(
     classes::read(&spec.classes, groups, memory, &mut meter).await?;
     match agreement {
         [] if spec.buckets.is_some() => {
-            // A row is put together from several persons: one over the rows of a bucket is no risk of it.
+            // A row is assembled from several persons, so 1 / (rows of its bucket) is not its risk.
             let mut measures = meter.risk.measures_by_class_alone();
             let target = spec.targets.l.map(|l| 1.0 / f64::from(l));
             let largest = |(column, chance): (usize, &Option<f64>)| {

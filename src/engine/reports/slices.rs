@@ -1,7 +1,7 @@
 //! What a sliced table shows of people beyond its buckets.
 //!
-//! Values are exact and rows are put together from several persons. How safe that is follows neither from k nor
-//! from the sensitive values: it is a question of how many rows still are somebody's.
+//! Values are exact, and every row is assembled from several persons. How safe that is follows neither from k nor
+//! from the sensitive values, but from how many rows still match a real person.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::plan::{mistake, type_of};
 use crate::engine::options::find_column;
 use crate::measure::Measure;
 
-/// What is looked at in a sliced table beside its buckets, and the inputs for it.
+/// What else is measured of a sliced table, and an input for each of it.
 pub(super) fn of_buckets(
     published: &LogicalPlan,
     bucket: &Column,
@@ -46,7 +46,7 @@ pub(super) fn of_buckets(
     Ok((spec, inputs))
 }
 
-/// One row: the buckets in which fewer than two quasi-identifiers vary, so that nothing parts a row's.
+/// One row: the number of buckets in which fewer than two quasi-identifiers vary, so that their rows stay whole.
 fn undivided(
     published: LogicalPlan,
     bucket: &Column,
@@ -90,7 +90,7 @@ fn intact(
     for (at, (published_column, original_column)) in columns.iter().zip(originals).enumerate() {
         let as_published = type_of(published.schema(), published_column)?;
         let as_original = type_of(original.schema(), original_column)?;
-        // A mean of one row is its value, as a number of another type.
+        // A mean over equal values is that value, as a float.
         let value = match as_published == &DataType::Float64 && as_original.is_numeric() {
             true => {
                 cast(cast(Expr::Column(original_column.clone()), DataType::Float64), DataType::Utf8)
@@ -124,7 +124,7 @@ fn intact(
         .build()
 }
 
-/// A published or original column as text. Bounds of one value are that value, others could be anything.
+/// A published or original column as text. Equal bounds are one value; other bounds match nothing.
 fn text_of(table: &LogicalPlan, column: &Column) -> Result<Expr> {
     let keys = keys_of(column, type_of(table.schema(), column)?);
     let mut texts = keys.into_iter().map(|key| cast(key, DataType::Utf8));
@@ -137,7 +137,7 @@ fn text_of(table: &LogicalPlan, column: &Column) -> Result<Expr> {
     }
 }
 
-/// How many buckets nothing parts.
+/// How many buckets have fewer than two varying quasi-identifiers.
 pub(super) async fn undivided_measure(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
@@ -146,7 +146,7 @@ pub(super) async fn undivided_measure(
     Ok(Measure::of_table("undivided_buckets", Some(buckets as f64)))
 }
 
-/// The shares of rows that are somebody's, and that are one person's alone.
+/// The shares of rows that match somebody in the original, and that match exactly one.
 pub(super) async fn intact_measures(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,

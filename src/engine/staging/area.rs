@@ -29,7 +29,7 @@ pub(super) struct Area {
     disk: OnceCell<Option<Disk>>,
     files: Mutex<Vec<File>>,
     is_over: AtomicBool,
-    /// What the store said first, which writers do not always hand on.
+    /// The first error of the store, which writers do not always pass on.
     failure: Mutex<Option<String>>,
 }
 
@@ -46,7 +46,7 @@ enum State {
     Begun,
     /// Complete under a hidden name.
     Hidden,
-    /// All parts are in the store, which shows them when the upload is completed.
+    /// All parts are in the store; completing the upload makes the object visible.
     Held(Box<dyn MultipartUpload>),
 }
 
@@ -78,7 +78,8 @@ impl Area {
         }
     }
 
-    /// Prepares for files below a directory of a disk: whether they can be made there shows before the work begins.
+    /// Makes the hidden directory for files below a directory on disk, so that a place where that is impossible is
+    /// an error before the work begins.
     pub(super) async fn open(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -106,11 +107,11 @@ impl Area {
         let number = files.len();
         let (store, location) = (Arc::clone(store), location.clone());
         files.push(File { store, location, state: State::Begun });
-        // Without the ending of its format: a table that looks everywhere takes a file by its ending.
+        // Without the extension of its format: tables that look into every directory select files by extension.
         Ok(Begun { number, hidden: directory.map(|at| at.join(number.to_string())) })
     }
 
-    /// An error if nobody waits for files any more.
+    /// An error if the statement is over and no more files are wanted.
     pub(super) fn check_open(&self) -> StoreResult<()> {
         if !self.is_over.load(Ordering::SeqCst) {
             return Ok(());
@@ -119,12 +120,12 @@ impl Area {
         Err(StoreError::Generic { store: "staging", source: "the statement is over".into() })
     }
 
-    /// A file is complete under its hidden name.
-    pub(super) fn is_hidden(&self, number: usize) {
+    /// Notes that a file is complete under its hidden name.
+    pub(super) fn mark_hidden(&self, number: usize) {
         self.set(number, State::Hidden);
     }
 
-    /// A file is complete but for the last word to the store.
+    /// Keeps an upload that is complete but for its last request.
     pub(super) fn hold(&self, number: usize, upload: Box<dyn MultipartUpload>) {
         self.set(number, State::Held(upload));
     }
@@ -143,7 +144,7 @@ impl Area {
         self.failure.lock().clone()
     }
 
-    /// Everything is written: what is left to do to make it visible.
+    /// When everything is written: what is left to do to make it visible.
     pub(super) fn prepare(&self) -> Result<Part> {
         let files = std::mem::take(&mut *self.files.lock());
         let (mut waiting, mut held) = (Vec::new(), Vec::new());
@@ -203,9 +204,9 @@ impl Area {
 }
 
 impl Disk {
-    /// A hidden directory in the one that files go to, or in the next one above that is there: what is moved from
-    /// there stays on the same file system, and a new directory comes with its files. None if the store keeps its
-    /// files elsewhere.
+    /// A hidden directory in the one that files go to, or in the nearest one above it that exists: so renames stay on
+    /// one file system, and a new directory can appear together with its files. `None` if the store keeps its files
+    /// elsewhere.
     async fn near(
         store: &Arc<dyn ObjectStore>,
         directory: &Location,
@@ -231,7 +232,7 @@ impl Disk {
     }
 }
 
-/// A directory, or the next one above it that is there, as the system and as the store know it.
+/// A directory, or the nearest one above it that exists, as the system and as the store name it.
 fn existing(directory: &Location, area: &Area) -> Result<(PathBuf, Location)> {
     // The store knows paths of files only.
     let file = LocalFileSystem::new().path_to_filesystem(&directory.clone().join("file"))?;
@@ -252,7 +253,7 @@ fn existing(directory: &Location, area: &Area) -> Result<(PathBuf, Location)> {
     Ok((path, location))
 }
 
-/// The directory of a table that has a file in it.
+/// The directory of the table that a file belongs to: the nearest one that is no `column=value`.
 fn above_partitions(file: &Location) -> Location {
     let mut directory = file.parent().unwrap_or_default();
     while directory.filename().is_some_and(|name| name.contains('=')) {

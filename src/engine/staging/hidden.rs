@@ -4,16 +4,16 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// How the names begin. DataFusion's tables do not look into directories that are no partition, others
-/// not into those that begin with a dot.
+/// How the names begin. DataFusion's tables do not look into directories that are not partitions; other readers
+/// skip those that begin with a dot.
 const PREFIX: &str = ".anonymize-";
-/// Held by a process for as long as it lives.
+/// The file in it that the process keeps locked for as long as it lives.
 pub(super) const LOCK: &str = "lock";
-/// How often another process may take a directory for abandoned that is just being made.
+/// How often to try again: between making a directory and locking it, another process may take it for abandoned.
 const ATTEMPTS: usize = 8;
 
-/// A directory under a name that nobody can guess, for this process alone. It goes when it is dropped; what a
-/// killed process leaves goes when the next one is made beside it.
+/// A directory with an unguessable name, for this process alone. Dropping it removes it; one that a killed process
+/// left is removed when the next one is made beside it.
 #[derive(Debug)]
 pub(super) struct HiddenDirectory {
     path: PathBuf,
@@ -43,7 +43,7 @@ impl HiddenDirectory {
         &self.path
     }
 
-    /// Removes it now. Writers that were told to stop may still be on their way out.
+    /// Removes it now. Writers that were told to stop may still be adding files, so it tries again.
     pub(super) fn remove(&self) {
         for _ in 0..ATTEMPTS {
             match fs::remove_dir_all(&self.path) {
@@ -70,7 +70,7 @@ fn lock(directory: &Path) -> io::Result<Option<File>> {
     };
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Ok(None),
-        // Without locks on this file system nobody takes the directory for abandoned.
+        // A file system without locks: then `tidy` cannot lock it either, and removes nothing.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(path.exists().then_some(file)),
     }
 }
@@ -79,7 +79,7 @@ fn lock(directory: &Path) -> io::Result<Option<File>> {
 fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(is_name);
-        // A link is a file type of its own, so nothing elsewhere is ever touched.
+        // A symbolic link is not a directory here, so nothing elsewhere is ever touched.
         if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

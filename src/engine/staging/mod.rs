@@ -1,22 +1,22 @@
 //! Files of a release are all there or not at all.
 //!
-//! DataFusion's writers close the files they have begun when their input fails, and what a full disk or a killed
-//! process leaves looks like a table too. A release that is there in part may be below k. So every sink that
-//! writes one gets a session's stores in which nothing it writes is visible:
+//! When their input fails, DataFusion's writers close the files they have begun, and what a full disk or a killed
+//! process leaves behind looks like a table too. A part of a release may be below k. So every sink that writes a
+//! release sees the session's object stores through wrappers that keep its files invisible until all are complete:
 //!
 //! ```text
 //! StagedSink ─► waits for the first batch, which comes after the release is verified
 //!            ─► the sink as it is, with a StagingStore in place of the store
-//!                 on a disk         files in a hidden directory (.anonymize-…) of the target, or above it
-//!                 in object stores  uploads whose last request, which shows them, is kept back
+//!                 on a disk         files in a hidden directory (.anonymize-…) in the target, or above it
+//!                 in object stores  uploads whose last request, which makes them visible, is held back
 //!            ─► publish, when the last file is closed: sync and rename, or complete the uploads
 //! ```
 //!
-//! - A single file replaces the old one in one step. A new directory comes with all its files in one step.
-//! - Several files in a directory that is there, or in an object store, come one right after the other; if one
-//!   cannot come, those before it go again. Only a process that is killed in that moment can leave some of them.
-//! - Whatever fails before leaves nothing but what a process that was killed could not remove: on a disk a hidden
-//!   directory that the next write beside it removes, in object stores parts of uploads, which are never listed.
+//! - A single file replaces the old one in one step. A new directory appears with all its files in one step.
+//! - Several files in an existing directory, or in an object store, appear one right after the other; if one of them
+//!   fails, those before it are removed again. Only a process that is killed at that moment can leave some of them.
+//! - A failure before that leaves nothing, unless the process was killed and could not clean up: then a hidden
+//!   directory stays on disk, which the next write beside it removes, or parts of uploads, which are never listed.
 
 mod area;
 mod durable;
@@ -55,8 +55,10 @@ use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
 use super::arrow_files::with_plain_columns;
 use super::exec::{AnonymizeExec, CellExec};
+use super::logical::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
+pub(super) use sink::unstaged;
 
 /// Stages the writes of releases: `COPY`, `INSERT INTO` files and `DataFrame::write_…`.
 ///
@@ -70,8 +72,11 @@ impl PhysicalOptimizerRule for StageReleases {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Anywhere: subqueries stand beside what reads them.
-        match plan.exists(|plan| Ok(plan.is::<AnonymizeExec>() || plan.is::<CellExec>()))? {
+        let is_release = |plan: &Arc<dyn ExecutionPlan>| {
+            plan.is::<AnonymizeExec>() || plan.is::<CellExec>() || is_of_release(&plan.schema())
+        };
+        // Anywhere in the plan: a scalar subquery is not below the operator that reads it.
+        match plan.exists(|plan| Ok(is_release(plan)))? {
             true => stage(plan),
             false => Ok(plan),
         }
@@ -86,20 +91,20 @@ impl PhysicalOptimizerRule for StageReleases {
     }
 }
 
-/// Plans a `COPY` whose files come together, for hosts whose plans do not show that they hold a release: the client
-/// of a cluster, which writes what the cluster has made.
+/// Plans a staged `COPY`, for hosts whose plans do not show that they hold a release: the client of a cluster, which
+/// writes what the cluster has made.
 pub async fn staged_copy(copy: CopyTo, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
     let copy = with_plain_columns(LogicalPlan::Copy(copy))?;
     let plan = DefaultPhysicalPlanner::default().create_physical_plan(&copy, session).await?;
     stage(plan)
 }
 
-/// Waits until no files are about to become visible: a program that ends meanwhile could leave some of them.
+/// Waits until no files are being published. A program that exits in the middle could leave only some of them.
 pub async fn until_published() {
     drop(PUBLISHING.write().await);
 }
 
-/// Shared by all who make files visible.
+/// Read-locked by everybody who publishes files.
 static PUBLISHING: RwLock<()> = RwLock::const_new(());
 
 /// Stages every write of a plan.
@@ -132,7 +137,7 @@ impl Target {
         Some(Self { name, url, is_file })
     }
 
-    /// DataFusion reads some names as patterns, and would write and look for files in different places.
+    /// DataFusion reads some names as patterns, and would look for the files somewhere else than it wrote them.
     fn check(&self) -> Result<()> {
         if self.url.get_glob().is_some() || self.name.contains(['*', '?', '[']) {
             return plan_err!(
@@ -158,7 +163,7 @@ impl Staging {
         Self::begin(sink::target(sink).as_ref(), context).await
     }
 
-    /// Prepares for files. A target that is known and cannot be written to is an error now and not after hours.
+    /// Prepares for files. A known target that cannot be written to is an error now, not hours later.
     async fn begin(target: Option<&Target>, context: &Arc<TaskContext>) -> Result<Self> {
         let name = target.map_or_else(|| "files".to_owned(), |target| target.name.clone());
         let area = Arc::new(Area::new(name));
@@ -186,7 +191,7 @@ impl Staging {
         sink: &dyn DataSink,
         mut rows: SendableRecordBatchStream,
     ) -> Result<u64> {
-        // Here it waits for the release, and not in a task of a writer: a query that is given up ends at once.
+        // Waits for the release here rather than in a writer's task, so that an abandoned query ends at once.
         let first = rows.next().await.transpose()?;
         let (rows, end) = watched(first, rows);
         let written = sink.write_all(rows, &self.context).await;
@@ -197,7 +202,7 @@ impl Staging {
         }
     }
 
-    /// DataFusion's writers keep to themselves why a file could not be written, and call it an internal error.
+    /// DataFusion's writers do not say why a file could not be written, and call it an internal error.
     fn plainly(&self, error: DataFusionError) -> DataFusionError {
         match self.area.failure() {
             Some(failure) => self.area.failed(format!(
@@ -208,7 +213,7 @@ impl Staging {
         }
     }
 
-    /// Makes the files of all of them visible, or none; a single file may replace the one that is there.
+    /// Makes the files of all stagings visible, or none; a single file may replace an existing one.
     pub(super) async fn publish(stagings: Vec<Self>, may_replace: bool) -> Result<()> {
         let handle = Handle::current();
         let publish = async move {
@@ -220,8 +225,8 @@ impl Staging {
             }
             outcome
         };
-        // From here on nobody can stop it half-way, and no runtime that shuts down either: a file more or less is
-        // no release.
+        // From here on neither a dropped future nor a runtime that shuts down may stop it half-way: some of the files
+        // are not a release.
         let outcome = tokio::task::spawn_blocking(move || handle.block_on(publish)).await;
         outcome.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
     }
@@ -233,7 +238,7 @@ impl Staging {
     }
 }
 
-/// A statement that is given up while it writes.
+/// For a statement that is abandoned while it writes.
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.is_over.load(Ordering::SeqCst) {
@@ -242,7 +247,7 @@ impl Drop for Staging {
     }
 }
 
-/// Rows, and whether all of them have been read.
+/// The rows, and a flag that is set when all of them have been read without an error.
 fn watched(
     first: Option<RecordBatch>,
     rows: SendableRecordBatchStream,

@@ -16,9 +16,8 @@ pub(super) struct Waiting {
 
 /// What has to be renamed so that all files are visible, and what has been.
 ///
-/// Directories that are missing come with their files in one step: a release in a new directory is there at
-/// once, whatever happens to the process. Several files in a directory that is there already come one after
-/// the other, and go again if one of them cannot come.
+/// A missing directory appears with all its files in one rename, whatever happens to the process. Several files in
+/// an existing directory appear one after the other, and are removed again if one of them fails.
 #[derive(Debug)]
 pub(super) struct Moves {
     moves: Vec<Move>,
@@ -78,8 +77,8 @@ impl Moves {
         self.moves.iter().map(|step| step.files.len()).sum()
     }
 
-    /// Makes the files visible; one that is there may be replaced if it is the only one. After an error the
-    /// caller takes back what came before.
+    /// Makes the files visible. With `may_replace` a file takes the place of an existing one; the caller allows it
+    /// for a single file only. After an error the caller takes back those that became visible.
     pub(super) fn reveal(&mut self, may_replace: bool) -> io::Result<()> {
         for step in &self.moves {
             may_fail()?;
@@ -95,8 +94,8 @@ impl Moves {
         Ok(())
     }
 
-    /// Hides the files again: removes those that came, and the directories that came with them if they are empty.
-    /// Returns the files that could not be removed.
+    /// Removes the files that became visible, and the directories that were made for them if they are empty. Returns
+    /// the files that could not be removed.
     pub(super) fn take_back(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         for file in self.shown.drain(..) {
@@ -119,7 +118,7 @@ impl Moves {
     pub(super) fn settle(&self) {
         for step in &self.moves {
             if let Some(parent) = step.to.parent() {
-                // Visible is visible, whatever comes of this.
+                // The files are visible already; an error changes nothing about that.
                 let _ = sync_directory(parent);
             }
         }
@@ -136,8 +135,8 @@ impl Move {
         file.ancestors().skip(1).take_while(|path| path.starts_with(&self.to))
     }
 
-    /// A directory with all its files in one step; file by file if somebody has made it meanwhile, another part of
-    /// the same release perhaps.
+    /// Moves a directory with all its files in one step, or file by file if it exists by now: another part of the
+    /// same release may have made it.
     fn reveal_directory(
         &self,
         shown: &mut Vec<PathBuf>,
@@ -170,7 +169,7 @@ impl Move {
     }
 }
 
-/// The outermost name on the way from `root` to a file that is not there, or the file itself.
+/// The outermost missing path on the way from `root` to a file, or the file itself if only it, or nothing, is missing.
 fn first_missing(root: &Path, file: &Path) -> io::Result<PathBuf> {
     let below = file.strip_prefix(root).map_err(io::Error::other)?;
     let mut path = root.to_owned();

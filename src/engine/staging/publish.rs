@@ -42,8 +42,8 @@ enum Visible {
     Perhaps,
 }
 
-/// Makes the files of all areas visible, or none of them. A file that is there already is replaced if it is the
-/// only one and may be; what is there otherwise is an error.
+/// Makes the files of all areas visible, or none of them. An existing file is replaced if `may_replace` and there is
+/// only one file to publish; otherwise it is an error.
 pub(super) async fn publish(areas: &[Arc<Area>], may_replace: bool) -> Result<()> {
     let mut parts = Vec::with_capacity(areas.len());
     for area in areas {
@@ -63,7 +63,7 @@ pub(super) async fn publish(areas: &[Arc<Area>], may_replace: bool) -> Result<()
         return Ok(());
     };
     let mut left = Vec::new();
-    // The last one first: it may be in directories that came with another one.
+    // The last one first: it may be in directories that an earlier one made.
     for (_, part) in parts.iter_mut().rev() {
         left.extend(part.take_back(may_replace).await);
     }
@@ -115,7 +115,7 @@ impl Part {
     }
 }
 
-/// Waits for all requests, also when one fails: nothing may come after what is taken back.
+/// Waits for all requests even if one fails: none may still take effect after the others were taken back.
 async fn all(
     requests: impl Iterator<Item = impl Future<Output = StoreResult<()>>>,
     area: &Area,
@@ -137,7 +137,7 @@ impl Held {
         Self { store, location, upload, state: Visible::No }
     }
 
-    /// An error if there is such an object: it would be lost, and removed if another one fails.
+    /// An error if there is such an object already: it would be overwritten, and deleted if another request fails.
     async fn check_new(&mut self) -> StoreResult<()> {
         match self.store.head(&self.location).await {
             Err(StoreError::NotFound { .. }) => Ok(()),

@@ -1,4 +1,4 @@
-//! A sink around a sink, whose files are there when all of them are complete.
+//! A sink around another one that publishes its files when all of them are complete.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use super::{Staging, Target};
 /// Writes what another sink writes, to files that are not visible before the last one is closed.
 #[derive(Debug)]
 struct StagedSink {
-    /// For its sink, which it does not give away. It reads nothing.
+    /// Kept for its sink, which can only be borrowed from it. Its input is empty.
     write: DataSinkExec,
     target: Option<Target>,
 }
 
-/// A write whose files come together. Nothing changes if it is one already.
+/// The same write, staged. One that is staged already stays as it is.
 pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
     let sink = write.sink();
     if sink.is::<StagedSink>() {
@@ -56,8 +56,13 @@ pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(Arc::new(DataSinkExec::new(Arc::clone(write.input()), Arc::new(sink), order)))
 }
 
-/// Where a sink of DataFusion writes to. Its sink for Arrow files does not tell, nor do those of others: there the
-/// first file does.
+/// The write itself, for those who stage several together.
+pub(in crate::engine) fn unstaged(write: &DataSinkExec) -> &DataSinkExec {
+    write.sink().downcast_ref::<StagedSink>().map_or(write, |staged| &staged.write)
+}
+
+/// Where a sink of DataFusion writes to. `None` for its Arrow sink and for sinks of hosts, which do not say: their
+/// place becomes known with the first file.
 pub(super) fn target(sink: &dyn DataSink) -> Option<Target> {
     let config: &FileSinkConfig = if let Some(sink) = sink.downcast_ref::<ParquetSink>() {
         sink.config()

@@ -1,4 +1,4 @@
-//! The object stores that a writer sees: whatever it writes is not visible.
+//! The object stores that a writer sees: what it writes to them stays invisible.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl ObjectStoreRegistry for StagingRegistry {
     }
 }
 
-/// A store in which files are complete and not visible.
+/// A store whose new files stay invisible until the area publishes them.
 #[derive(Debug)]
 struct StagingStore {
     store: Arc<dyn ObjectStore>,
@@ -163,7 +163,7 @@ impl MultipartUpload for StagedUpload {
             return Ok(PutResult { e_tag: None, version: None });
         }
         let put = upload.complete().await.inspect_err(|error| self.area.note_failure(error))?;
-        self.area.is_hidden(self.number);
+        self.area.mark_hidden(self.number);
         Ok(put)
     }
 
@@ -175,14 +175,14 @@ impl MultipartUpload for StagedUpload {
     }
 }
 
-/// Writers that fail or are stopped drop their uploads, and object stores would keep the parts.
+/// Writers that fail or are stopped just drop their uploads; without an abort, object stores would keep the parts.
 impl Drop for StagedUpload {
     fn drop(&mut self) {
         abort_later(self.upload.take().into_iter().collect());
     }
 }
 
-/// Aborts uploads that nobody waits for, where there is somebody to do it.
+/// Aborts uploads in the background, if there is a runtime to do it.
 pub(super) fn abort_later(uploads: Vec<Box<dyn MultipartUpload>>) {
     if !uploads.is_empty()
         && let Ok(runtime) = Handle::try_current()

@@ -12,8 +12,8 @@ use super::{Made, NO_CLASS, Plan};
 use crate::error::Result;
 use crate::model::{AlphaScope, Grades};
 
-/// How many sizes beyond the smallest a class may try. Among a hundred in a row there is one at which every
-/// alpha of two decimals comes out even.
+/// How many sizes beyond the smallest are tried. One of a hundred in a row is a multiple of 100, at which every alpha
+/// of two decimals allows a whole number of rows.
 const SIZES_TRIED: u32 = 100;
 
 /// Makes classes until the rows left can fill none.
@@ -39,7 +39,7 @@ struct Filler<'a> {
     counts: Vec<u32>,
     /// The groups that have some there.
     used: Vec<u32>,
-    /// A size that did not fit, and the number of rows at which to look for a better one.
+    /// A size to use although it does not fit, and the number of rows left at which to look for a better one.
     makeshift: Option<(u32, u32)>,
 }
 
@@ -51,7 +51,7 @@ struct Level {
     fewest: u32,
     /// Its groups by rows left, then by value, without those that have rows in the class under construction.
     fresh: BinaryHeap<(u32, Reverse<u32>)>,
-    /// Those that have, and may give more: by how much they are behind their quota.
+    /// Those that have and may give more, by how far they are behind their quota.
     again: BinaryHeap<(i128, Reverse<u32>)>,
     /// Rows in the class under construction.
     taken: u32,
@@ -77,7 +77,7 @@ struct Aim {
 }
 
 impl Aim {
-    /// How far a level or value is behind its share of the rows left; in units of one row of all rows.
+    /// How far a level or value is behind its share of the rows left, in rows, times `rows`: a whole number.
     fn behind(&self, left: u32, taken: u32) -> i128 {
         i128::from(left) * i128::from(self.size) - i128::from(taken) * i128::from(self.rows)
     }
@@ -111,8 +111,8 @@ impl<'a> Filler<'a> {
         (1..).zip(&self.levels).filter(|(_, level)| level.rows > 0)
     }
 
-    /// Sets rows of those bins aside that have a larger share of the rows left than they may have in a class.
-    /// What remains could be one class.
+    /// Sets rows aside of every bin whose share of the rows left is larger than it may be in a class. The rest could
+    /// be a single class.
     fn trim(&mut self) {
         while let Some(at) = self.level_to_trim() {
             let Some((_, Reverse(group))) = self.levels[at].fresh.pop() else { return };
@@ -173,8 +173,8 @@ impl<'a> Filler<'a> {
         Some(size)
     }
 
-    /// By how much a bin's share of the rows left passes what it may have in a class of this size, for the bin
-    /// that passes it most; in units of one row of the class times all rows left.
+    /// By how many rows of a class of this size the worst bin would exceed what it may have there, times the number
+    /// of rows left: a whole number. At most 0 if all bins fit.
     fn excess(&self, size: u32) -> i128 {
         let excess = self.open().map(|(number, level)| {
             let largest = level.largest_bin(self.grades.scope());

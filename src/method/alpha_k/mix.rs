@@ -1,4 +1,4 @@
-//! Who of a sensitive value comes to which of its places.
+//! Which row of a sensitive value takes which of its places.
 
 use std::hash::Hasher;
 
@@ -9,11 +9,11 @@ use super::groups::Group;
 use crate::error::Result;
 use crate::model::{Code, Row, Seed};
 
-/// What the order inside a sensitive value is a keyed hash of, beside the quasi-identifiers.
+/// What is hashed, beside the quasi-identifiers, to order the rows of a sensitive value.
 ///
-/// With less than everything, equal quasi-identifiers come to related places, and readers of both tables can
-/// compare them: without the value they stand at one rank of every value's rows, without the number they stand
-/// side by side. Only the tests of those attacks leave out anything.
+/// Every part is needed. Otherwise rows of equal quasi-identifiers get related places, which readers of both tables
+/// can compare: without the value they have the same rank among the rows of every value, without the number they are
+/// neighbours. Only the tests of those attacks leave a part out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyParts {
     /// The sensitive value.

@@ -7,25 +7,25 @@
 //!
 //! **Steps.**
 //!
-//! 1. Group the rows by sensitive value, and look at nothing but the sizes of the groups from here on.
-//! 2. A value (or level, as the scope says) that has a larger share of the rows left than its αᵢ is trimmed:
-//!    rows are set aside until it has not.
-//! 3. The class aims at the smallest size m, k or more, in which every value may have its share of the rows
-//!    left: ⌊αᵢ·m⌋/m is that share or more. Of 100 sizes that all fail, the one that fails least is taken.
-//!    Rows that would be too few for another class stay with the last one.
-//! 4. It starts with a row of the most sensitive level that has any. Then it takes from the level that is
-//!    farthest behind its quota (rows left / classes left − rows taken, classes left being rows left / m), of
-//!    equals from the least sensitive, and inside a level by the same rule from the value, of equals the first
-//!    in order. A value that has its αᵢ of m gives no more.
-//! 5. Back to step 2, until the rows left cannot make a class.
+//! 1. Group the rows by sensitive value. From here on only the sizes of the groups matter, up to step 7.
+//! 2. Trim every value (or level, as the scope says) whose share of the remaining rows is larger than its αᵢ: set
+//!    rows of it aside until it fits.
+//! 3. Choose the size m of the next class: the smallest, k or more, at which ⌊αᵢ·m⌋/m is at least each value's share
+//!    of the remaining rows. If 100 sizes in a row all fail, take the one that fails least. If the rows left would be
+//!    too few for another class, the class takes them all.
+//! 4. Fill it, starting with a row of the most sensitive level that has any left. Each further row comes from the
+//!    level that is farthest behind its quota (rows left / classes left − rows taken, where classes left is rows
+//!    left / m), the least sensitive of equals, and within the level by the same rule from a value, the first of
+//!    equals. A value that has reached its αᵢ of m gives no more.
+//! 5. Back to step 2, until the remaining rows cannot make a class.
 //! 6. Rows left over, by level and then by rows left, join a class that stays valid: those farthest in level
 //!    first (a class with the row's own level has distance 0), smaller before larger ones, one row each before
 //!    any gets a second. This is repeated until no row fits; the others are suppressed.
-//! 7. The places of every value are given to its rows by a keyed hash of quasi-identifiers, value, and number
-//!    among equal rows, under a key that the seed yields for this alone.
+//! 7. Assign each value's rows to its places by a keyed hash of quasi-identifiers, value, and number among equal
+//!    rows, with a key that is derived from the seed for this alone.
 //!
-//! So places depend on counts alone, and who of a value has which place depends on the seed alone: of all ways
-//! to give a value's rows to its places, each is as likely as any other to somebody who does not know the seed.
+//! So places depend on counts alone, and which row of a value takes which place depends on the seed alone: to
+//! somebody who does not know the seed, all assignments of a value's rows to its places are equally likely.
 //!
 //! Worked on twelve rows, k = 3, α = 0.34, 0.35, 0.4, 0.45, 0.5: HIV 2 and Cancer 2 (level 1), Heart 1
 //! (level 3), Flu 2 and Viral 2 (level 4), Fever 3 (level 5). In classes of three every value may stand once,
@@ -45,8 +45,8 @@
 //!
 //! **Departures.** The paper sweeps over the levels from the least sensitive upward, starts at k whatever the
 //! shares are, and takes the rows of a value in the order they have; all of that is [`Variant::Paper`]. Its
-//! order names people: rows of a rare value stand at the same end of every class, and whoever reads both tables
-//! can use that. Its sweeps leave rows over that could be published, and its classes grow beyond k. "Distance
+//! order names people: rows of a rare value are at the same end of every class, which a reader of both tables
+//! can exploit. Its sweeps leave rows over that could be published, and its classes grow beyond k. "Distance
 //! to the highest level" is read as the distance to the nearest level in the class. The paper's table 8 breaks
 //! its own α₁ = 0.3 with 1 row in 3; here such a class has at least four rows.
 //!
@@ -88,7 +88,7 @@ const NO_CLASS: u32 = u32::MAX;
 /// Puts the rows into classes and leaves them in class order, the suppressed ones at the end.
 ///
 /// The requirement must be k and one model, either [`Model::Share`] or [`Model::Graded`]. The axes
-/// of the job are not looked at. The seed must be used for nothing else; the paper's version uses none.
+/// of the job are ignored. The seed must be used for nothing else; the paper's version does not use it.
 /// Works on the current rayon pool.
 ///
 /// ```
@@ -118,7 +118,7 @@ pub fn alpha_k(rows: &mut RowTable, job: &Job, variant: Variant, seed: Seed) -> 
     alpha_k_by(rows, job, (variant == Variant::Best).then_some((seed, KeyParts::ALL)))
 }
 
-/// The best version under a key, or without one that of the paper.
+/// The best version with the given seed and parts of the key, or the paper's version without them.
 fn alpha_k_by(rows: &mut RowTable, job: &Job, mix: Option<(Seed, KeyParts)>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {
@@ -144,10 +144,10 @@ struct Plan<'a> {
     grades: &'a Grades,
 }
 
-/// Classes of places; the places of a value are as many as its rows.
+/// Classes made of places. A value has as many places as rows; which row takes which place is decided later.
 #[derive(Debug)]
 struct Made {
-    /// The places of each value; what a group has left is in no class.
+    /// The places of each value; those that a group has left are in no class.
     groups: Vec<Group>,
     /// Class of every place, or [`NO_CLASS`].
     class_of: Vec<u32>,

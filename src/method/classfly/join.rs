@@ -8,8 +8,8 @@ use super::{Component, Constraint, Job, Recoding};
 use crate::error::{Error, Result};
 use crate::model::{RowTable, Seed, with_rows};
 
-/// Suppresses more rows, until every component that publishes suppressed rows publishes as many rows of
-/// nothing but tops as its largest k. `kept` are the constraints that each component has to keep.
+/// Suppresses more rows, until every component that publishes suppressed rows publishes at least its largest k rows
+/// of nothing but tops. `kept` are the constraints that each component has to keep.
 pub(super) fn join_suppressed(
     rows: &RowTable,
     job: &Job,
@@ -20,8 +20,8 @@ pub(super) fn join_suppressed(
     for component in recoding.components.iter().filter(|_| job.drop_suppressed) {
         component.suppressed.iter().for_each(|row| hidden_in[*row as usize] += 1);
     }
-    // Rows that join in one component may then be suppressed in all and dropped, which takes them from
-    // another; so it is looked again until nothing is missing.
+    // A row that joins in one component may now be suppressed in all of them and be dropped, and then another
+    // component lacks it. So this is repeated until nothing is missing.
     loop {
         let mut is_complete = true;
         for (index, kept) in kept.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Table<'_> {
         self.component().columns.iter().all(top)
     }
 
-    /// How many rows of tops are missing beside those that are published.
+    /// How many more rows of tops must be published.
     fn missing(&self) -> usize {
         let Component { suppressed, max_k, .. } = self.component();
         let published = suppressed.iter().filter(|row| !self.is_dropped(**row)).count();
@@ -102,8 +102,8 @@ impl Table<'_> {
         (*max_k as usize).saturating_sub(tops)
     }
 
-    /// The order in which rows join that cost the same: by a secret, so that neither their values nor
-    /// their places in the input decide.
+    /// Orders rows that cost the same by the secret, so that neither their values nor their places in the input
+    /// decide which of them join.
     fn key(&self, row: u32, seed: Seed) -> (u64, u64) {
         with_rows!(self.rows, rows => {
             let row = &rows[row as usize];
@@ -140,7 +140,7 @@ struct Groups {
     members: Members,
 }
 
-/// Tuples of which it is looked up what falls with them, before the cheapest is taken.
+/// How many of the cheapest tuples are examined for what falls with them, before the best is taken.
 const CANDIDATES: usize = 256;
 
 impl Shown {

@@ -16,10 +16,10 @@
 //!    open, the column in which they have the most different values (the first declared of several;
 //!    a column at its top is skipped);
 //! 4. suppress the rows left. They are fewer than max K (for `datafly`: at most as many as allowed), so
-//!    others join them until there are max K: the rows that lose least and that every constraint can
-//!    spare, equal ones by the secret seed. If there are not so many, the group that is cheapest to
-//!    suppress goes whole, with the rows that then fall below a K. Rows that are dropped
-//!    (`suppress => 'rows'`) need no company.
+//!    others join them until there are max K: the rows that lose least among those that every constraint
+//!    can spare, where the secret seed chooses between equals. If there are too few such rows, the group
+//!    that is cheapest to suppress is suppressed whole, with all rows that then fall below a K. Rows that
+//!    are dropped (`suppress => 'rows'`) need no others to join them.
 //!
 //! [`Search`] says how step 3 finds the set. `datafly` freezes nothing before the end: it
 //! generalizes all rows until few enough are outside the set, and suppresses those.
@@ -42,11 +42,11 @@
 //! in the open rows times the constraints: counts are kept, not made anew, and rows that fall one
 //! after the other are found through their groups.
 //!
-//! **Departures.** Rows join the suppressed ones. In the paper ([`Variant::Paper`]) fewer rows than K
-//! publish `*`: everybody's quasi-identifiers known, it is known who they are, and each of their kept and
-//! sensitive values belongs to one of these few, often to one person. Datafly's violating rows are those outside the largest satisfying set, since with
-//! several constraints suppressing only the rows that break one now can break another. Fewer rows
-//! than a K are an error instead of a table of stars. The paper's figure generalizes rows of its
+//! **Departures.** Rows join the suppressed ones. In the paper ([`Variant::Paper`]) fewer than K rows
+//! publish `*`: whoever knows everybody's quasi-identifiers knows who they are, and that each of their kept
+//! and sensitive values belongs to one of these few, often to one person. Datafly's violating rows are those
+//! outside the largest satisfying set, because with several constraints, suppressing only the rows that break
+//! one now can break another. A table of fewer rows than a K is an error instead of a table of stars. The paper's figure generalizes rows of its
 //! sub-table ⟨{Sex, Work_Hrs}, 2⟩ that already satisfy the constraint; by its own rule they stay.
 //!
 //! **Source.** Yang, Liu, Wang and Yu, "K-Anonymization approaches for supporting multiple
@@ -106,17 +106,17 @@ pub struct Job<'a> {
     pub variant: Variant,
     /// Whether rows that are suppressed in every component are left out.
     pub drop_suppressed: bool,
-    /// What tells equal rows apart, and the secret by which rows are chosen that cost the same.
+    /// Tells equal rows apart.
     pub keys: &'a RowKeys,
-    /// See `keys`.
+    /// Chooses between rows that cost the same to suppress.
     pub seed: Seed,
     /// Asked in every pass.
     pub cancel: &'a Cancel,
 }
 
 impl Job<'_> {
-    /// Whether rows may have to join the suppressed ones of a part. Rows of the only part are dropped
-    /// instead, where that is wanted.
+    /// Whether rows may have to join the suppressed ones of a part. They need not if suppressed rows are dropped,
+    /// which is certain only where there is a single part.
     fn may_join(&self, part: &Part) -> bool {
         let is_only =
             self.constraints.iter().flat_map(|c| &c.columns).all(|c| part.columns.contains(c));
@@ -168,9 +168,9 @@ pub struct Component {
     pub max_k: u32,
     /// Rows that publish the top in all its columns, by position in the table, in order.
     pub suppressed: Vec<u32>,
-    /// How many of them could have been shown and joined the others.
+    /// How many of them fitted and were suppressed only to join the others.
     pub joined: usize,
-    /// The most rows, without those, that the method may suppress here.
+    /// The most rows, not counting those that joined, that the method may suppress here.
     pub suppress_limit: usize,
     /// How often a column was generalized by one level.
     pub climbs: usize,
@@ -229,7 +229,7 @@ pub fn classfly(rows: &RowTable, job: &Job, search: Search) -> Result<Recoding> 
 
 /// Satisfies all constraints by generalizing whole columns, until in each independent part few enough
 /// rows are outside the largest set that satisfies them: at most its largest k, and at most
-/// `may_suppress`. Where others would have to join them beyond that, none.
+/// `may_suppress`. If that is less than the largest k, and others would have to join them up to it, none.
 pub fn datafly(rows: &RowTable, job: &Job, may_suppress: Option<usize>) -> Result<Recoding> {
     recode(rows, job, |part, columns| {
         let max_k = part.max_k() as usize;
@@ -267,7 +267,7 @@ struct Solution {
     outcome: Outcome,
     climbs: usize,
     limit: usize,
-    /// What the shown rows satisfy.
+    /// The constraints that the published rows satisfy.
     kept: Vec<Constraint>,
 }
 

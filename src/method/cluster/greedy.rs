@@ -33,6 +33,19 @@ pub(super) struct Rules<'a> {
     pub(super) block: u64,
 }
 
+impl<'a> Rules<'a> {
+    /// The column of persons whose rows follow each other into a group: where only numbers of different values are
+    /// asked for, which more rows cannot lower.
+    fn persons_to_follow(&self) -> Option<&'a SensitiveColumn> {
+        let unit = self.models.iter().find_map(|model| match model {
+            Model::Distinct { column, unit: true, .. } => Some(*column),
+            _ => None,
+        });
+        let is_count = |model: &Model| matches!(model, Model::Distinct { .. });
+        self.sensitive.get(unit.filter(|_| self.models.iter().all(is_count))?)
+    }
+}
+
 /// Rows that will be published alike.
 #[derive(Debug, Default)]
 pub(super) struct Group {
@@ -52,6 +65,10 @@ pub(super) struct Growth<'a> {
     lenses: Vec<Lens<'a>>,
     /// Positions of all rows; the rows of a tuple that are taken stand first among its own.
     slots: Vec<u32>,
+    /// Where every position stands in `slots`; empty unless rows follow their persons.
+    slot_of: Vec<u32>,
+    /// Leaves that the group has rows of.
+    leaves: Vec<usize>,
     free: u64,
     pub(super) groups: Vec<Group>,
     /// Rows that no group has, by position.
@@ -60,13 +77,17 @@ pub(super) struct Growth<'a> {
 
 impl<'a> Growth<'a> {
     pub(super) fn new(rules: Rules<'a>, tuples: &'a Tuples, tallies: Vec<Tally<'a>>) -> Self {
+        let slots: Vec<u32> = (0..tuples.rows() as u32).collect();
+        let slot_of = rules.persons_to_follow().map(|_| slots.clone()).unwrap_or_default();
         Self {
             rules,
             tuples,
             tallies,
             trie: Trie::new(tuples),
             lenses: rules.columns.iter().map(Lens::new).collect(),
-            slots: (0..tuples.rows() as u32).collect(),
+            slots,
+            slot_of,
+            leaves: Vec::new(),
             free: tuples.rows() as u64,
             groups: Vec::new(),
             leftovers: Vec::new(),
@@ -87,6 +108,7 @@ impl<'a> Growth<'a> {
                 self.leftovers.append(&mut group.rows);
                 break;
             }
+            self.follow_persons(&mut group);
             group.center = self.lenses.iter().map(|lens| lens.part.clone()).collect();
             self.groups.push(group);
             self.trie.tidy(self.tuples);
@@ -121,6 +143,7 @@ impl<'a> Growth<'a> {
         let mut tuple = self.trie.tuple(start);
         self.focus(tuple);
         self.tallies.iter_mut().for_each(Tally::clear);
+        self.leaves.clear();
         let rows = self.trie.free(start).min(self.rules.k);
         self.take(start, rows, group);
         loop {
@@ -145,8 +168,7 @@ impl<'a> Growth<'a> {
                 changed |= lens.widen(codes[tuple]);
             }
             if let Some(slot) = helpful {
-                let taken = self.first_free_slot(leaf);
-                self.slots.swap(slot, taken);
+                self.swap_slots(slot, self.first_free_slot(leaf));
             }
             // While the center stays, no other tuple can get nearer than this one.
             let rows = if changed || lacking == 0 { 1 } else { self.trie.free(leaf).min(lacking) };
@@ -158,7 +180,47 @@ impl<'a> Growth<'a> {
         self.tuples.positions(self.trie.tuple(leaf)).end - self.trie.free(leaf) as usize
     }
 
+    fn swap_slots(&mut self, one: usize, other: usize) {
+        self.slots.swap(one, other);
+        if !self.slot_of.is_empty() {
+            self.slot_of[self.slots[one] as usize] = one as u32;
+            self.slot_of[self.slots[other] as usize] = other as u32;
+        }
+    }
+
+    /// Lets the free rows of a tuple join a group that has other rows of that tuple and of the same person: they lose
+    /// nothing there, and somewhere else they would tell two classes of one person.
+    fn follow_persons(&mut self, group: &mut Group) {
+        let Some(persons) = self.rules.persons_to_follow() else { return };
+        let person = |position: usize| persons.codes[self.tuples.ids[position] as usize];
+        let mut leaves = std::mem::take(&mut self.leaves);
+        leaves.sort_unstable();
+        leaves.dedup();
+        for leaf in leaves {
+            let of_tuple = self.tuples.positions(self.trie.tuple(leaf));
+            let rows = group.rows.iter().map(|position| *position as usize);
+            let in_group: Vec<usize> =
+                rows.filter(|position| of_tuple.contains(position)).collect();
+            // Rows of one tuple stand by their keys, which keep the rows of a person side by side.
+            for position in in_group {
+                let is_theirs = |other: &usize| person(*other) == person(position);
+                let before = (of_tuple.start..position).rev().take_while(is_theirs);
+                let after = (position + 1..of_tuple.end).take_while(is_theirs);
+                for other in before.chain(after) {
+                    let (slot, first) = (self.slot_of[other] as usize, self.first_free_slot(leaf));
+                    if slot >= first {
+                        self.swap_slots(slot, first);
+                        self.take(leaf, 1, group);
+                    }
+                }
+            }
+        }
+        let size = group.rows.len() as u32;
+        self.lenses.iter_mut().for_each(|lens| lens.resize(size));
+    }
+
     fn take(&mut self, leaf: usize, rows: u32, group: &mut Group) {
+        self.leaves.push(leaf);
         let first = self.first_free_slot(leaf);
         for slot in first..first + rows as usize {
             let position = self.slots[slot];

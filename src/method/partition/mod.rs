@@ -13,8 +13,8 @@
 //! 4. move the rows. Rows equal to the cut value are told apart by the other quasi-identifiers, so
 //!    that both boxes stay tight, and rows equal in all of them by their keyed hash;
 //! 5. a cut that leaves a side without the requirement is not made: the next one is tried. Where the share of
-//!    one person is bounded, cuts at a quarter, an eighth and so on follow: around somebody who owns many rows the
-//!    middle is closed early;
+//!    one person is bounded, cuts at a quarter, an eighth and so on follow, because somebody who owns many rows soon
+//!    makes a cut in the middle impossible;
 //! 6. with [`Split::LeastLoss`], unless cuts are strict, rows change places between neighbouring
 //!    classes where both then lose less. Sizes stay as they are.
 //!
@@ -177,8 +177,8 @@ impl<'a> Context<'a> {
 
     /// Rows that may go left, in the order in which they are tried.
     ///
-    /// Only what one person owns leads away from the middle. If sensitive values did, every cut would tell more
-    /// about them.
+    /// Only the bound on one person's rows leads away from the middle. If sensitive values did, every cut would
+    /// reveal more about them.
     fn left_quotas(&self, n: usize) -> Vec<usize> {
         let mut quotas = vec![self.left_quota(n)];
         if self.bounds_persons {

@@ -159,7 +159,7 @@ impl<'a> Block<'a> {
     /// A secret number, another one for every bucket.
     fn draw(&self) -> u64 {
         let mut hasher = self.promise.options.seed.hasher();
-        // Told apart from every other hash under this seed.
+        // Distinguishes this from every other hash under this seed.
         hasher.write_u8(2);
         hasher.write_u64(self.block);
         hasher.write_u64(self.buckets.len() as u64);
@@ -175,7 +175,7 @@ impl<'a> Block<'a> {
     }
 
     /// The free row and those nearest to it that make a sound bucket, `None` if there are none. The more columns
-    /// a bucket has, the rarer must its values be: it is filled anew if it ends with more than it was meant to have.
+    /// a bucket has, the rarer its values must be: if it ends up with more columns than planned, it is filled again.
     fn nearest(&self, first: usize) -> Option<Vec<usize>> {
         let far = self.distances(first);
         // Ties go to the row that stands first in canonical order.
@@ -201,7 +201,7 @@ impl<'a> Block<'a> {
     fn fill(&self, first: usize, columns: usize, order: &mut [(u64, usize)]) -> Option<Vec<usize>> {
         let mut pick = Pick::new(self, columns)?;
         pick.take(first, self.values[first]);
-        // What the other rows could not do without goes first.
+        // First the rows that must go here, because buckets of the other rows could not take them.
         for (value, needed) in pick.needed.clone() {
             let missing = needed.saturating_sub(pick.of(value)) as usize;
             let has_value = |(_, at): &&(u64, usize)| self.values[*at] == value;
@@ -229,8 +229,8 @@ impl<'a> Block<'a> {
         (pick.is_full() && pick.has_nodes()).then_some(pick.chosen)
     }
 
-    /// The fewest rows of a bucket that takes its share of the most frequent value and node, so that the free rows
-    /// left behind can make sound buckets too, and the most rows of one value in it.
+    /// The fewest rows of a bucket that takes its share of the most frequent value and node, so that the remaining
+    /// free rows can make sound buckets too, and the most rows of one value in it.
     fn wanted_rows(&self, columns: usize) -> Option<(usize, u32)> {
         let (promise, free) = (self.promise, self.positions.len());
         let least = promise.least_rows(columns);
@@ -353,7 +353,7 @@ struct Pick<'b> {
     cap: u32,
     /// The fewest rows that the rows left behind need for a bucket.
     least: usize,
-    /// By value, the rows without which the other free rows could make no sound buckets.
+    /// By value, the rows that the buckets of the other free rows could not take.
     needed: Vec<(u32, u32)>,
 }
 

@@ -279,8 +279,8 @@ pub(super) fn join<C: Code, const W: usize>(
     Ok(sliced)
 }
 
-/// Joins groups of rows with the next ones until every one is diverse enough for a bucket, of all the columns that a
-/// bucket can have or of those it has.
+/// Joins groups of rows with the next ones until each is diverse enough for a bucket: for the given number of columns,
+/// or else for as many as it would have.
 pub(super) fn join_unsound<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     sizes: &[u32],

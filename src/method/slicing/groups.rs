@@ -1,5 +1,5 @@
-//! Which quasi-identifiers stay together in our version: those that go together in the table, few enough and
-//! apart enough that no group of them shows who somebody is.
+//! Which quasi-identifiers stay together in our version: those that correlate in the table, in groups small enough
+//! that none of them identifies a person.
 
 use super::least_groups;
 use super::promise::{LEAST_GROUPS, bits};
@@ -28,8 +28,8 @@ impl Groups {
         Self { near, pairs, most: most.max(1), fixed: None }
     }
 
-    /// The same groups in all buckets: so many, or as few as may be. A bucket in which too few of them vary
-    /// parts one of them.
+    /// The same groups in all buckets: as many as wanted, or as few as allowed. A bucket in which too few of them
+    /// vary splits one of them.
     pub(super) fn fixed(near: Vec<Vec<f64>>, most: usize, wanted: Option<usize>) -> Self {
         let mut groups = Self::new(near, most);
         let attributes = super::promise::all(groups.attributes());
@@ -87,7 +87,7 @@ impl Groups {
                 groups.swap_remove(other);
             }
         }
-        // No two fit into one: the smallest goes to where there is room.
+        // No two groups fit into one: the attributes of the smallest go where there is room.
         while groups.len() > wanted {
             groups.sort_unstable_by_key(|group| (std::cmp::Reverse(group.count_ones()), *group));
             for at in groups.pop().into_iter().flat_map(bits) {
@@ -123,8 +123,8 @@ impl Groups {
         }
     }
 
-    /// The attribute that leaves a group, which group it leaves and where it goes. What tells most apart becomes
-    /// less each time, so there is an end.
+    /// The next attribute to move: the group it leaves, the group it joins, and the attribute. Each move makes a group
+    /// above the limit tell fewer rows apart, so there is an end.
     fn gift(
         &self,
         parts: &Parts,
@@ -155,7 +155,7 @@ impl Groups {
     }
 }
 
-/// The rows of a bucket as hashes. They decide about groups only, so that two equal ones do no harm.
+/// The rows of a bucket as hashes. They only decide about groups, so collisions do no harm.
 struct Parts {
     rows: usize,
     /// By attribute that varies, by row.

@@ -7,19 +7,19 @@
 //! **Guarantee** ([`Variant::Best`]).
 //!
 //! - Every bucket has at least k rows. Whoever knows all quasi-identifiers of its persons, how columns are permuted
-//!   and the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l. As for every
-//!   model that looks at sensitive values, this is about the rows of a bucket, not about why they were put
-//!   together: where a near row is missing from a bucket, someone who replays the method may conclude that its value did
-//!   not fit.
-//! - Where the sensitive attribute has a hierarchy, the values of a bucket are of two nodes below its top, or below the
-//!   highest node over all values of the table.
-//! - At least three groups of quasi-identifiers that vary in a bucket are permuted apart, two where only two vary, each of at
-//!   most `max_columns`. No row keeps its own values of two columns, unless others in the bucket have the same.
-//! - Where fewer than two quasi-identifiers vary there is nothing to part: such buckets are counted
+//!   and the published bucket, but not the seed, names a person's sensitive value with a chance of at most 1/l. As for
+//!   every model of sensitive values, this is about the rows of a bucket, not about why they were put
+//!   together: where a near row is missing from a bucket, someone who replays the method may conclude that its value
+//!   did not fit.
+//! - Where the sensitive attribute has a hierarchy, the values of a bucket come from at least two nodes below its top,
+//!   or below the lowest node that covers all values of the table.
+//! - In every bucket at least three groups of varying quasi-identifiers are permuted apart, two where only two vary, each
+//!   of at most `max_columns`. No row keeps its own values of two columns, unless others in the bucket have the same.
+//! - Where fewer than two quasi-identifiers vary there is nothing to separate: such buckets are counted
 //!   ([`Sliced::undivided`]).
 //!
-//! A row is put together from several persons and can be a real one by accident. How often it is, is measured, not
-//! promised: `intact_tuples` of `privacy_report`.
+//! A row is assembled from several persons and can match a real one by coincidence. How often that happens is
+//! measured, not promised: `intact_tuples` of `privacy_report`.
 //!
 //! Quasi-identifiers outside rare values ([`Options::rare_below`]) are published as they are.
 //!
@@ -27,12 +27,12 @@
 //!
 //! - A value that most rows of a bucket have is named at once. So counts matter, not only
 //!   how many values there are.
-//! - A quasi-identifier beside the sensitive attribute would part the bucket: only the rows that share the
-//!   person's value are left. So none that varies in the bucket stands there.
-//! - No row keeps its own value, and everyone may know it: each column in which the person is found
-//!   rules one sensitive value out. So n rows in c columns have at most (n − c)/l rows of one value, (n − 1)/l in two
-//!   columns, (n − 2c + 2)/l in more than five. The last is proved where it is computed (`needed_rows`); up to five columns it
-//!   is counted out in the tests, which say up to which sizes.
+//! - A varying quasi-identifier in the sensitive attribute's column would narrow the bucket down to the rows that
+//!   share the person's value. So there is none in that column.
+//! - No row keeps its own value, and everyone may know that: each column in which the person is found
+//!   rules one sensitive value out. So of n rows in c columns at most (n − c)/l have the same value, (n − 1)/l in two
+//!   columns, (n − 2c + 2)/l in more than five. The last bound is proved where it is computed (`needed_rows`); up to five
+//!   columns the tests count all cases, and say up to which sizes.
 //!
 //! **Steps of `asg_ls`** (association set generating, local slicing).
 //!
@@ -42,13 +42,13 @@
 //!    the sensitive attribute are ordered by importance: Σ weight · depth of the node / depth of the
 //!    hierarchy + lift.
 //! 2. *Buckets*: for each association with the sensitive attribute, while free rows have it: a random such row
-//!    and the rows nearest to it that keep the guarantee, whether they have the association or not: rows that share
-//!    it share a node of the sensitive attribute. Then the same around rows that have none. Values are as rare as
-//!    the columns that a bucket is meant to have ask for; one that ends with more is filled anew. Rows left over join the
-//!    nearest bucket that stays sound; if there is none they are suppressed.
-//! 3. *Columns* of a bucket: the quasi-identifiers that vary, those together that go together in the table (mean square
-//!    contingency). As long as one group alone tells more than half of the rows apart it gives
-//!    an attribute away, where that helps. What does not vary stands beside the sensitive attribute.
+//!    and the rows nearest to it that keep the guarantee, whether or not they have the association (rows that share
+//!    it share a node of the sensitive attribute). Then the same around rows that have none. How frequent a value may
+//!    be depends on the number of columns; a bucket that ends up with more columns than planned is filled again. Rows
+//!    left over join the nearest bucket that stays sound; if there is none they are suppressed.
+//! 3. *Columns* of a bucket: the quasi-identifiers that vary, grouped by how much they correlate in the table (mean
+//!    square contingency). As long as one group alone tells more than half of the rows apart it gives
+//!    an attribute to another, where that helps. What does not vary joins the sensitive attribute's column.
 //! 4. *Rare values*: an attribute of the bucket with a value that fewer than `rare_below` of all rows have is
 //!    generalized to what covers the bucket. If then fewer than two columns have k different rows, all
 //!    of the bucket is generalized.
@@ -116,11 +116,11 @@ pub struct Options<'a> {
     pub positions: &'a [Option<Vec<f64>>],
     /// How diverse the sensitive values are.
     pub l: u32,
-    /// Whose version it is.
+    /// The best version, or the paper's.
     pub variant: Variant,
     /// The most attributes of a column, and of an association.
     pub max_columns: usize,
-    /// Whether the sensitive values of a bucket must be of two nodes below the top of their hierarchy.
+    /// Whether the sensitive values of a bucket must come from at least two nodes below the top of their hierarchy.
     pub nodes: bool,
     /// Values that fewer than this share of the rows have are generalized.
     pub rare_below: f64,
@@ -147,8 +147,8 @@ pub struct AsgOptions<'a> {
     pub work: u64,
 }
 
-/// Blocks of so many rows unless a caller says otherwise: neighbours are found in little time, and there are
-/// hundreds of buckets' worth of them. What other sizes keep has not been measured.
+/// Rows of a block unless the caller says otherwise: few enough to find neighbours quickly, and hundreds of buckets'
+/// worth. Other sizes have not been measured.
 pub const DEFAULT_BLOCK_ROWS: usize = 4_096;
 
 /// A sliced table. Its rows are in bucket order and hold, in each quasi-identifier, the code that is
@@ -170,7 +170,7 @@ pub struct Sliced {
     pub groups: Vec<Vec<u64>>,
     /// Columns of all buckets together.
     pub columns: u64,
-    /// Buckets in which fewer than two quasi-identifiers vary: there is nothing to part in them.
+    /// Buckets in which fewer than two quasi-identifiers vary, so that there is nothing to separate.
     pub undivided: u64,
     /// Associations with the sensitive attribute, and without it.
     pub associations: (usize, usize),
@@ -223,7 +223,7 @@ fn asg_ls_rows<C: Code, const W: usize>(
     check_possible(rows, job, &promise)?;
     let left = without_surplus(rows, job, &promise);
     let (rows, surplus) = rows.split_at_mut(left);
-    // Too few are left because of their values, however many there were.
+    // If too few rows are left now, it is because of their values: another error than for a small table.
     check_possible(rows, job, &promise).map_err(|_| promise.unsatisfiable())?;
     let Associations { with_sensitive, others, items, cut } =
         associations(rows, job, options, asg)?;
@@ -365,7 +365,7 @@ fn blocks<C: Code, const W: usize>(
     finish::join_unsound(rows, &blocks, job, promise, Some(columns))
 }
 
-/// How many times buckets may double before no more is asked of a block than of the table.
+/// How many times the size of buckets is doubled before blocks are cut under the models of the table alone.
 const MOST_DOUBLINGS: u32 = 4;
 
 /// The rows of every code of an attribute.

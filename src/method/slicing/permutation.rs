@@ -11,7 +11,7 @@ use crate::model::Seed;
 /// How often a permutation is drawn anew before one is mended instead. One in about 3^columns is good.
 const TRIES: usize = 256;
 
-/// With more permutations than these to differ from none is likely to be drawn, and it is mended at once.
+/// If a permutation must differ from more than this many others, drawing one is hopeless: it is repaired at once.
 const MOST_DRAWN: usize = 5;
 
 /// A secret stream of numbers for one bucket.

@@ -80,13 +80,13 @@ impl<'a> Promise<'a> {
         self.nodes.get(code as usize).copied()
     }
 
-    /// Whether values of these codes are of enough nodes.
+    /// Whether the values of these codes come from at least two nodes, where that is asked for.
     pub(super) fn has_nodes(&self, mut codes: impl Iterator<Item = u32>) -> bool {
         let first = codes.next().and_then(|code| self.node(code));
         first.is_none_or(|first| codes.any(|code| self.node(code) != Some(first)))
     }
 
-    /// The whole table does not keep what is asked.
+    /// The error for a table that cannot keep the promise even as a single bucket.
     pub(super) fn unsatisfiable(&self) -> Error {
         let l = self.options.l;
         let requirement = match self.options.variant {
@@ -126,12 +126,12 @@ pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
 /// The fewest rows in which `weight`, l times the rows of one value, keeps the chance of 1/l.
 ///
 /// Each column beside the sensitive attribute's rules one row out for every person, so c columns leave
-/// n − c + 1. In two columns these are equally likely. In up to five they are nearly so, and one row more makes
-/// up for it: counted out in the tests, and searched there for the worst bucket. For any number of
-/// columns: fix where everybody stands in the others, and let a person's value be in row r. Changing
-/// it with row s gives another possible table unless the person, or the one whose value was in s, must
-/// not be where it comes to stand: c − 1 rows each. So of n rows with m of one value at least
-/// n − m − 2(c − 1) changes lead to another value, and at most m changes back: the chance is at most m / (n − 2c + 2).
+/// n − c + 1. In two columns these are equally likely. In up to five they are nearly so, and one more row makes
+/// up for it: the tests count all cases, and search for the worst bucket. For any number of
+/// columns: fix where everybody is in the other columns, and let a person's value be in row r. Swapping
+/// it with the value in row s gives another possible table, unless that puts the person, or the owner of the value
+/// in s, into a row that is ruled out for them: c − 1 rows each. So of n rows with m of one value at least
+/// n − m − 2(c − 1) swaps lead to another value, and at most m swaps back: the chance is at most m / (n − 2c + 2).
 pub(super) fn needed_rows(weight: usize, columns: usize) -> usize {
     weight
         + match columns {
@@ -141,8 +141,8 @@ pub(super) fn needed_rows(weight: usize, columns: usize) -> usize {
         }
 }
 
-/// By code, a number for its node below the top, or below the highest node over all values. Empty if nothing is above
-/// the values.
+/// By code, a number for its node below the top, or below the lowest node that covers all values. Empty if the values
+/// have no node above them.
 fn nodes(axis: &Axis) -> Vec<u32> {
     let Shape::Tree(tree) = &axis.shape else { return Vec::new() };
     if axis.codes < 2 {

@@ -159,7 +159,7 @@ impl Associations {
                 let node = node(*item);
                 weight(node.attribute) * node.depth
             });
-            // A node that nearly all rows have makes a rule of high confidence with anything, but of no lift.
+            // A node that nearly all rows have makes high-confidence rules with anything, but none with lift.
             let strength = if is_paper { confidence } else { frequent.lift(&set, rows) };
             let vertex = Vertex { set, importance: depths.sum::<f64>() + strength };
             match set.items().iter().any(|item| node(*item).attribute == sensitive) {

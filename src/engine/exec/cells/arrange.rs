@@ -54,7 +54,8 @@ pub(super) fn run(
     Ok(as_stream(schema, stream::once(batches)))
 }
 
-/// Columns whose values are counted: all that models look at, the privacy unit if the rows of persons matter.
+/// How many of the modelled columns have their values counted: all but the privacy unit, and that one too if
+/// `unit_share` bounds it.
 pub(super) fn counted_columns(spec: &Spec, layout: &Layout) -> usize {
     let uncounted = spec.privacy_unit.is_some() && spec.unit_share.is_none();
     layout.modelled.len() - usize::from(uncounted)

@@ -164,7 +164,7 @@ impl CellExec {
         super::metrics::share_of(&self.metrics, "loss")
     }
 
-    /// The largest share of a class that one person holds in the last execution, in three digits. `None`
+    /// The largest share of a class that one person holds in the last execution, rounded to three digits. `None`
     /// before it ran, without a privacy unit, and for all steps but the last.
     pub fn unit_share(&self) -> Option<f64> {
         match self.step {

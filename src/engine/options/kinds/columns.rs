@@ -33,7 +33,10 @@ impl Kind for Columns {
         if place == Place::File && !matches!(value, Value::List(_)) {
             return Err(Misread::MustBe(format!("a list, as in {}", Self::WANTED.file)));
         }
-        column_names(value).ok_or(Misread::Wrong)
+        match value {
+            Value::Constant(constant) if constant.is_null() => Err(Misread::Null),
+            columns => column_names(columns).ok_or(Misread::Wrong),
+        }
     }
 
     fn told(field: &Self::Field) -> Option<Value> {
