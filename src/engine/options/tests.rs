@@ -1,5 +1,7 @@
 //! The promises of the one list of options: nothing about an option is written in a second place.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
