@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anonymize_release::Job;
-use anonymize_release::job::{AnonymizeOptions, Checks, Hierarchy, Input, Output};
+use anonymize_release::job::{Checks, Input, Output};
 use anonymize_release::report::{Source, manifest_of, options_of, report as page};
 use clap::Args;
+use datafusion_anonymize::engine::{Hierarchy, Options as AnonymizeOptions};
 
 use crate::options::Options;
 use crate::progress::{Progress, say};
@@ -132,15 +133,9 @@ async fn job_of_arguments(session: &Session, arguments: &ReportArguments) -> Res
     options.l = arguments.l.or(options.l);
     options.t = arguments.t.or(options.t);
     options.hierarchies.extend(arguments.hierarchy.iter().cloned());
-    if options.all_quasi_identifiers().is_empty() {
-        return Err(Failure::Setup(
-            "report: say what somebody could know, as in --quasi-identifiers age,zip, or name the job with --job"
-                .to_owned(),
-        ));
-    }
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Setup(format!("there is no current directory: {error}")))?;
-    Ok(Job {
+    let job = Job {
         name,
         query: None,
         inputs: BTreeMap::new(),
@@ -148,7 +143,14 @@ async fn job_of_arguments(session: &Session, arguments: &ReportArguments) -> Res
         output: Output::new(published),
         checks: Checks::default(),
         directory,
-    })
+    };
+    if job.all_quasi_identifiers().is_empty() {
+        return Err(Failure::Setup(
+            "report: say what somebody could know, as in --quasi-identifiers age,zip, or name the job with --job"
+                .to_owned(),
+        ));
+    }
+    Ok(job)
 }
 
 fn input(path: &str) -> Result<Input, Failure> {
@@ -180,11 +182,13 @@ fn parse_hierarchy(text: &str) -> Result<(String, Hierarchy), String> {
         Some((function, items)) => {
             let items = items.split(',').map(|item| item.trim().trim_matches('\'').to_owned());
             match function.trim() {
-                "intervals" => Hierarchy::Intervals(numbers(items).ok_or(help)?),
+                "intervals" => Hierarchy::intervals(numbers(items).ok_or(help)?),
                 "prefixes" => Hierarchy::Prefixes(
                     items.map(|item| item.parse().ok()).collect::<Option<_>>().ok_or(help)?,
                 ),
-                "date_steps" => Hierarchy::DateSteps(items.collect()),
+                "date_steps" => Hierarchy::Dates(
+                    items.map(|item| item.parse().ok()).collect::<Option<_>>().ok_or(help)?,
+                ),
                 _ => return Err(help.to_owned()),
             }
         }
@@ -192,17 +196,15 @@ fn parse_hierarchy(text: &str) -> Result<(String, Hierarchy), String> {
     Ok((column.trim().to_owned(), parsed))
 }
 
-fn numbers(items: impl Iterator<Item = String>) -> Option<Vec<anonymize_release::job::Number>> {
-    use anonymize_release::job::Number;
-    let number = |item: String| match item.parse() {
-        Ok(whole) => Some(Number::Whole(whole)),
-        Err(_) => item.parse().ok().filter(|real: &f64| real.is_finite()).map(Number::Real),
-    };
-    items.map(number).collect()
+fn numbers(items: impl Iterator<Item = String>) -> Option<Vec<String>> {
+    let is_number = |item: &String| item.parse().is_ok_and(|number: f64| number.is_finite());
+    items.map(|item| Some(item).filter(is_number)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use datafusion_anonymize::hierarchy::DateStep;
+
     use super::*;
 
     #[test]
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(parsed("zip=prefixes(3, 2)"), Ok(Hierarchy::Prefixes(vec![3, 2])));
         assert_eq!(
             parsed("birth=date_steps('month', year)"),
-            Ok(Hierarchy::DateSteps(vec!["month".to_owned(), "year".to_owned()]))
+            Ok(Hierarchy::dates([DateStep::Month, DateStep::Year]))
         );
         assert!(
             matches!(parsed("age=intervals(0.5, 1)"), Ok(Hierarchy::Intervals(steps)) if steps.len() == 2)

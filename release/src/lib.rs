@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | [`job`] | what a job file says, and its mistakes |
 //! | `session` | inputs as tables of a session of the job's own |
-//! | `sql` | the queries of a job; every text in them is quoted |
+//! | `plan` | the release and the reports as plans |
+//! | `sql` | quoted names and texts of other queries |
 //! | `write` | rows to files |
 //! | `verify` | files to measures and checks |
 //! | `place` | directories and object stores: lock, staging, pointer |
@@ -26,6 +27,7 @@ mod error;
 pub mod job;
 pub mod manifest;
 mod place;
+mod plan;
 mod progress;
 pub mod report;
 mod run;

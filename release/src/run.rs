@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::{check_may_be_written, use_seed};
+use datafusion_anonymize::engine::check_may_be_written;
 
 use crate::checksum;
 use crate::error::{Error, Result};
@@ -134,11 +134,8 @@ async fn until<T>(
 }
 
 async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame, Job)> {
-    let (context, job) = session::open(job, host).await?;
-    if let Some(seed) = &job.anonymize.seed {
-        let used = use_seed(&context, &seed.reveal(&job)?);
-        used.map_err(|error| Error::planning("the seed", error))?;
-    }
+    let (context, mut job) = session::open(job, host).await?;
+    job.reveal_seed()?;
     let planned = plan(&job, &context).await?;
     let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
     checked.map_err(|error| Error::planning("[anonymize]", error))?;

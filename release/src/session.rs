@@ -22,8 +22,8 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use crate::csv;
 use crate::error::{Error, Result};
-use crate::job::{ColumnType, Format, Hierarchy, Input, Job};
-use crate::sql::{ORIGINAL, hierarchy_view};
+use crate::job::{ColumnType, Format, Input, Job};
+use crate::sql::ORIGINAL;
 use crate::store::Location;
 
 /// Files that are read as one table.
@@ -150,19 +150,6 @@ pub(crate) async fn open(job: &Job, host: &SessionContext) -> Result<(SessionCon
     let rows = context.table(TableReference::bare(ORIGINAL)).await;
     let rows = rows.map_err(|error| Error::planning("the input", error))?;
     let job = job.spelled_as_in(rows.schema().as_arrow());
-    for (column, hierarchy) in &job.anonymize.hierarchies {
-        match hierarchy {
-            Hierarchy::Query(query) => {
-                let what = format!("the hierarchy of '{column}'");
-                view(&context, &hierarchy_view(column), query, &what).await?;
-            }
-            Hierarchy::File(path) => {
-                // The operator reads it later, from a store that the session must know by then.
-                Location::new(&context.runtime_env(), &job.locate(path))?;
-            }
-            _ => {}
-        }
-    }
     Ok((context, job))
 }
 
@@ -218,11 +205,13 @@ async fn register_input(
     Ok(())
 }
 
+/// A job reads: what a query would change is nobody's business here.
+pub(crate) fn reads_only() -> SQLOptions {
+    SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false)
+}
+
 async fn view(context: &SessionContext, name: &str, query: &str, what: &str) -> Result<()> {
-    // A job reads: what a query would change is nobody's business here.
-    let reads =
-        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    let frame = context.sql_with_options(query, reads).await;
+    let frame = context.sql_with_options(query, reads_only()).await;
     let frame = frame.map_err(|error| Error::planning(what, error))?;
     context
         .register_table(TableReference::bare(name), frame.into_view())

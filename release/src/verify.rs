@@ -6,15 +6,16 @@ use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::physical_plan::collect;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::measure::{three_digits, told_value};
 
 use crate::error::{Error, Result};
 use crate::job::{Checks, Format, Job};
 use crate::manifest::{Check, Column, Counts, Measure};
+use crate::plan::{privacy_report, utility_report};
 use crate::progress::Observer;
 use crate::session::Files;
-use crate::sql::{self, PUBLISHED, PUBLISHED_SENSITIVE, identifier, literal};
+use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier, literal};
 use crate::write::{NO_VALUE, Written, plain_type};
 
 /// Files of a table and how to read them.
@@ -150,24 +151,19 @@ pub(crate) async fn measures(
     context: &SessionContext,
     observer: &dyn Observer,
 ) -> Result<Vec<Measure>> {
-    let mut measures = report(context, &sql::privacy_report(job), observer).await?;
-    if job.anonymize.is_paper() {
+    let mut measures = report(privacy_report(job, context).await?, observer).await?;
+    if job.is_paper() {
         // The options ask for l different values and promise no chance.
         for measure in measures.iter_mut().filter(|measure| measure.measure == "naming_chance") {
             (measure.target, measure.holds) = (None, None);
         }
     }
-    measures.extend(report(context, &sql::utility_report(job), observer).await?);
+    measures.extend(report(utility_report(job, context).await?, observer).await?);
     Ok(measures)
 }
 
-async fn report(
-    context: &SessionContext,
-    query: &str,
-    observer: &dyn Observer,
-) -> Result<Vec<Measure>> {
+async fn report(frame: DataFrame, observer: &dyn Observer) -> Result<Vec<Measure>> {
     let failed = |error| Error::query("verifying", error);
-    let frame = context.sql(query).await.map_err(failed)?;
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
@@ -215,9 +211,9 @@ async fn counts(
     let rows_original =
         match measures.iter().find(|m| m.measure == "rows_original").and_then(|m| m.value) {
             Some(rows) => rows as u64,
-            None => count(sql::ORIGINAL).await?,
+            None => count(ORIGINAL).await?,
         };
-    let starred = match job.anonymize.has_constraints() {
+    let starred = match job.has_constraints() {
         true => starred_rows(job, context).await?,
         false => 0,
     };
@@ -242,8 +238,8 @@ async fn starred_rows(job: &Job, context: &SessionContext) -> Result<u64> {
         })
     };
     let mut constraints = Vec::new();
-    for constraint in job.anonymize.constraints() {
-        let columns: Result<Vec<String>> = constraint.columns.iter().map(is_starred).collect();
+    for (columns, _) in job.constraints() {
+        let columns: Result<Vec<String>> = columns.iter().map(is_starred).collect();
         constraints.push(format!("({})", columns?.join(" AND ")));
     }
     if constraints.is_empty() {

@@ -16,8 +16,9 @@ use datafusion_anonymize::engine::{AnonymizeExec, CellExec, TwoFiles, write_two_
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
 use crate::place::new_release;
+use crate::plan;
 use crate::progress::Observer;
-use crate::sql::{self, identifier, literal};
+use crate::sql::{identifier, literal};
 
 /// What stands for a missing value in the name of a directory, as Hive, Spark and DuckDB read it.
 pub(crate) const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -38,12 +39,8 @@ pub(crate) struct Written {
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
 pub(crate) async fn plan(job: &Job, context: &SessionContext) -> Result<DataFrame> {
-    let publish = job.anonymize.has_two_tables().then_some("quasi_identifiers");
-    let call = sql::anonymize(job, publish);
-    let frame = context
-        .sql(&format!("SELECT * FROM {call}"))
-        .await
-        .map_err(|error| Error::planning("anonymize", error))?;
+    let publish = job.has_two_tables().then_some("quasi_identifiers");
+    let frame = plan::anonymize(job, context, publish).await?;
     for column in &job.output.partition_by {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !column.bytes().all(is_plain) {
@@ -79,13 +76,13 @@ pub(crate) async fn write(
     staging: &str,
     observer: &dyn Observer,
 ) -> Result<Vec<Written>> {
-    if job.anonymize.has_two_tables() {
+    if job.has_two_tables() {
         return write_both(job, context, release, staging).await;
     }
     let schema = Arc::clone(release.schema().inner());
     let url = format!("{staging}published/");
     let failed = |error| Error::query("anonymizing", error);
-    let frame = copy(job, context, &schema, &url).await?;
+    let frame = copy(job, release, &schema, &url)?;
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
@@ -114,16 +111,10 @@ fn persons_in(plan: &Arc<dyn ExecutionPlan>) -> Vec<(&'static str, f64)> {
 }
 
 /// The plan that writes the release. Not `COPY`, which takes no quoted names for `PARTITIONED BY`.
-async fn copy(
-    job: &Job,
-    context: &SessionContext,
-    schema: &Schema,
-    url: &str,
-) -> Result<DataFrame> {
+fn copy(job: &Job, release: DataFrame, schema: &Schema, url: &str) -> Result<DataFrame> {
     let failed = |error| Error::query("anonymizing", error);
-    let columns = selected_columns(schema, &job.output.partition_by);
-    let query = format!("SELECT {columns} FROM {}", sql::anonymize(job, None));
-    let (state, input) = context.sql(&query).await.map_err(failed)?.into_parts();
+    let release = named_directories(release, schema, &job.output.partition_by).map_err(failed)?;
+    let (state, input) = release.into_parts();
     let (format, mut options): (Arc<dyn FileFormatFactory>, Vec<(&str, &str)>) =
         match job.output.format {
             Format::Parquet => (Arc::new(ParquetFormatFactory::new()), Vec::new()),
@@ -143,9 +134,14 @@ async fn copy(
     Ok(DataFrame::new(state, plan))
 }
 
-fn selected_columns(schema: &Schema, partitions: &[String]) -> String {
+/// The release with columns that can be names of directories.
+fn named_directories(
+    release: DataFrame,
+    schema: &Schema,
+    partitions: &[String],
+) -> datafusion::error::Result<DataFrame> {
     if partitions.is_empty() {
-        return "*".to_owned();
+        return Ok(release);
     }
     let column = |name: &String| {
         let quoted = identifier(name);
@@ -158,7 +154,7 @@ fn selected_columns(schema: &Schema, partitions: &[String]) -> String {
         }
     };
     let columns: Vec<String> = schema.fields().iter().map(|field| column(field.name())).collect();
-    columns.join(", ")
+    release.select_exprs(&columns.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 async fn write_both(
@@ -174,8 +170,7 @@ async fn write_both(
     let unique = new_release()?;
     let file = |(name, url): &(&str, String)| format!("{url}{name}-{unique}{ending}");
     let files = TwoFiles { quasi_identifiers: file(&urls[0]), sensitive: file(&urls[1]) };
-    let sensitive = sql::anonymize(job, Some("sensitive"));
-    let sensitive = context.sql(&format!("SELECT * FROM {sensitive}")).await.map_err(failed)?;
+    let sensitive = plan::anonymize(job, context, Some("sensitive")).await?;
     let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
     let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
     let tables = urls.into_iter().zip(schemas).zip(rows);

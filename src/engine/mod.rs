@@ -26,7 +26,6 @@ mod two_tables;
 mod visible_order;
 mod written;
 
-pub use builder::Anonymize;
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use config::AnonymizeConfig;
@@ -37,12 +36,15 @@ pub use exec::{
 };
 pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
 pub use logical::AnonymizeNode;
-pub use options::{Hierarchy, Sensitivity};
+pub use options::{
+    Anonymize, Definition, Hierarchy, Lookup, Options, Place, Relation, SeedSource, Sensitivity,
+    Value,
+};
 pub use physical::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,
 };
 pub use planner::AnonymizeRelationPlanner;
-pub use reports::{ReportExec, ReportNode};
+pub use reports::{Published, ReportExec, ReportNode, plan_privacy_report, plan_utility_report};
 pub use session::{
     register_all, register_sql, use_seed, with_cluster_planning, with_planning, with_settings,
 };

@@ -10,62 +10,23 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Function, FunctionArg, FunctionArguments, Ident, ObjectName, TableFactor,
+    Expr as SqlExpr, FunctionArg, FunctionArguments, Ident, ObjectName, TableFactor,
     TableFunctionArgs,
 };
 use futures::FutureExt;
 use parking_lot::RwLock;
 
-use super::arguments::{Arguments, Listing, fold, positional, text_value};
+use super::arguments::{Arguments, fold, text_value};
 use super::builder::plan_anonymize;
 use super::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_census};
-use super::options::{Hierarchy, Options, Sensitivity, SlicingOptions};
+use super::options::{Number, Options, Relation, Text, Whole};
 use super::reports::{privacy_report, utility_report};
-use crate::hierarchy::DateStep;
-use crate::model::Secret;
 
 /// Plans the table functions of this crate. Everything else goes to the next planner.
 #[derive(Debug)]
 pub struct AnonymizeRelationPlanner {
     state: Weak<RwLock<SessionState>>,
 }
-
-const ANONYMIZE_OPTIONS: [&str; 34] = [
-    "k",
-    "quasi_identifiers",
-    "sensitive",
-    "identifiers",
-    "keep",
-    "privacy_unit",
-    "unit_share",
-    "method",
-    "variant",
-    "hierarchies",
-    "l",
-    "entropy_l",
-    "t",
-    "alpha",
-    "sensitivity",
-    "alpha_scope",
-    "publish",
-    "split",
-    "ranges",
-    "class_id",
-    "bucket_id",
-    "column_groups",
-    "constraints",
-    "suppress",
-    "suppression_limit",
-    "weights",
-    "block_rows",
-    "columns",
-    "max_columns",
-    "min_columns",
-    "min_support",
-    "min_confidence",
-    "rare_below",
-    "seed",
-];
 
 impl RelationPlanner for AnonymizeRelationPlanner {
     fn plan_relation(
@@ -107,7 +68,7 @@ impl AnonymizeRelationPlanner {
         args: Vec<FunctionArg>,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
-        let mut arguments = Arguments::new("anonymize", args, &ANONYMIZE_OPTIONS)?;
+        let mut arguments = Arguments::new("anonymize", args, &[])?;
         let [input] = arguments.relations.as_slice() else {
             return plan_err!(
                 "anonymize takes one input, a table or a query, and then options: write \
@@ -115,122 +76,32 @@ impl AnonymizeRelationPlanner {
             );
         };
         let input = self.relation("anonymize", input.clone(), context)?;
-        let mut options = Options {
-            k: arguments.integer("k", context)?,
-            quasi_identifiers: arguments.columns("quasi_identifiers", context)?,
-            sensitive: arguments.columns("sensitive", context)?,
-            identifiers: arguments.columns("identifiers", context)?,
-            keep: arguments.columns("keep", context)?,
-            privacy_unit: arguments.column("privacy_unit", context)?,
-            unit_share: arguments.number("unit_share", context)?,
-            method: arguments.text("method", context)?,
-            split: arguments.text("split", context)?,
-            ranges: arguments.text("ranges", context)?,
-            hierarchies: Vec::new(),
-            l: arguments.integer("l", context)?,
-            entropy_l: arguments.number("entropy_l", context)?,
-            t: arguments.number("t", context)?,
-            alpha: arguments.numbers("alpha", context)?,
-            alpha_scope: arguments.text("alpha_scope", context)?,
-            sensitivity: self.sensitivity(&mut arguments, context)?,
-            publish: arguments.text("publish", context)?,
-            variant: arguments.text("variant", context)?,
-            constraints: arguments.constraints("constraints", context)?,
-            suppress: arguments.text_or_boolean("suppress", context)?,
-            suppression_limit: arguments.number("suppression_limit", context)?,
-            weights: arguments.column_numbers("weights", context)?,
-            block_rows: arguments.integer("block_rows", context)?,
-            slicing: SlicingOptions {
-                columns: arguments.integer("columns", context)?,
-                max_columns: arguments.integer("max_columns", context)?,
-                min_columns: arguments.integer("min_columns", context)?,
-                min_support: arguments.number("min_support", context)?,
-                min_confidence: arguments.number("min_confidence", context)?,
-                rare_below: arguments.number("rare_below", context)?,
-                bucket_id: arguments.maybe_boolean("bucket_id", context)?,
-                column_groups: arguments.maybe_boolean("column_groups", context)?,
-            },
-            class_id: arguments.boolean("class_id", context)?,
-            seed: arguments.secret("seed", context)?.map(|seed| Secret::from_text(&seed)),
-        };
-        options.hierarchies = self.hierarchies(&mut arguments, context)?;
+        let options = self.options(&mut arguments, context)?;
         plan_anonymize(options, input, &self.session()?)
     }
 
-    /// The `hierarchies` option of any of the functions.
-    pub(super) fn hierarchies(
+    /// The options that a function shares with `anonymize`, with their relations looked up.
+    pub(super) fn options(
         &self,
         arguments: &mut Arguments,
         context: &mut dyn RelationPlannerContext,
-    ) -> Result<Vec<(String, Hierarchy)>> {
+    ) -> Result<Options> {
         let function = arguments.function;
-        let entries = arguments.entries("hierarchies", context)?;
-        let mut hierarchies = Vec::with_capacity(entries.len());
-        for (column, value) in entries {
-            let hierarchy = self.hierarchy(function, &column, value, context)?;
-            hierarchies.push((column, hierarchy));
-        }
-        Ok(hierarchies)
-    }
-
-    /// The `sensitivity` option of any of the functions: values with levels, or a table of them.
-    pub(super) fn sensitivity(
-        &self,
-        arguments: &mut Arguments,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<Option<Sensitivity>> {
-        let function = arguments.function;
-        Ok(match arguments.listed_numbers("sensitivity", context)? {
-            None => None,
-            Some(Listing::Numbers(listed)) => Some(Sensitivity::Listed(listed)),
-            Some(Listing::Other(other))
-                if matches!(other.as_ref(), SqlExpr::Value(_) | SqlExpr::Array(_)) =>
-            {
-                return plan_err!(
-                    "{function}: option 'sensitivity' must be values with levels, as in {{HIV: 1, Flu: 4}}, \
-                     or a table of values and levels"
-                );
-            }
-            Some(Listing::Other(relation)) => {
-                let plan = self.relation(function, *relation, context).map_err(|error| match error {
-                    DataFusionError::Plan(message) => plan_datafusion_err!(
-                        "{function}: option 'sensitivity': {message}; write values with levels, as in \
-                         {{HIV: 1, Flu: 4}}, or name a table of values and levels"
-                    ),
-                    other => other,
-                })?;
-                Some(Sensitivity::Table(Box::new(plan)))
-            }
-        })
-    }
-
-    fn hierarchy(
-        &self,
-        function: &'static str,
-        column: &str,
-        value: SqlExpr,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<Hierarchy> {
-        match value {
-            SqlExpr::Function(call) if is_hierarchy_function(&call) => {
-                hierarchy_function(function, column, call, context)
-            }
-            SqlExpr::Value(value) => match text_value(&value.value) {
-                Some(path) => Ok(Hierarchy::File(path)),
-                None => plan_err!(
-                    "{function}: the hierarchy of column '{column}' must be {HIERARCHIES}"
+        let mut options = arguments.options(context)?;
+        for lookup in options.relations() {
+            let Relation::Syntax(syntax) = &*lookup.relation else { continue };
+            let plan = self.relation(function, syntax.as_ref().clone(), context);
+            let plan = plan.map_err(|error| match error {
+                DataFusionError::Plan(message) => plan_datafusion_err!(
+                    "{function}: {}: {message}; {}",
+                    lookup.what,
+                    lookup.instead
                 ),
-            },
-            relation => {
-                let plan = self.relation(function, relation, context).map_err(|error| match error {
-                    DataFusionError::Plan(message) => plan_datafusion_err!(
-                        "{function}: the hierarchy of column '{column}': {message}; a hierarchy is {HIERARCHIES}"
-                    ),
-                    other => other,
-                })?;
-                Ok(Hierarchy::Table(Box::new(plan)))
-            }
+                other => other,
+            })?;
+            *lookup.relation = Relation::Plan(Box::new(plan));
         }
+        Ok(options)
     }
 
     /// An argument that names or is a relation.
@@ -321,59 +192,6 @@ fn named_table(name: ObjectName, args: Option<TableFunctionArgs>) -> TableFactor
     }
 }
 
-const HIERARCHIES: &str = "intervals(5, 10), prefixes(3, 2), date_steps('month', 'year'), a table, a query or a path to a CSV file";
-
-fn is_hierarchy_function(call: &Function) -> bool {
-    let name = call.name.to_string().to_lowercase();
-    ["intervals", "prefixes", "date_steps"].contains(&name.as_str())
-}
-
-fn hierarchy_function(
-    function: &str,
-    column: &str,
-    call: Function,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<Hierarchy> {
-    let name = call.name.to_string().to_lowercase();
-    let takes = match name.as_str() {
-        "intervals" => "numbers, as in intervals(5, 10, 20)",
-        "prefixes" => "how many characters to keep, as in prefixes(4, 3, 2)",
-        _ => "calendar units, as in date_steps('month', 'year')",
-    };
-    let wrong = || {
-        plan_datafusion_err!(
-            "{function}: the hierarchy of column '{column}': {name}() takes {takes}"
-        )
-    };
-    let args = positional(call.args).ok_or_else(wrong)?;
-    let constants = args.into_iter().map(|arg| fold(arg, context)).collect::<Option<Vec<_>>>();
-    let constants = constants.ok_or_else(wrong)?;
-    let texts = || {
-        constants
-            .iter()
-            .map(|constant| constant.try_as_str().flatten())
-            .collect::<Option<Vec<&str>>>()
-    };
-    let in_column =
-        |error| plan_datafusion_err!("{function}: the hierarchy of column '{column}': {error}");
-    match (name.as_str(), texts()) {
-        // Calendar units may also be written as intervals('month', 'year').
-        ("date_steps" | "intervals", Some(units)) if !units.is_empty() => {
-            let steps = units.iter().map(|unit| unit.parse::<DateStep>()).collect::<Result<_, _>>();
-            Ok(Hierarchy::Dates(steps.map_err(in_column)?))
-        }
-        ("intervals", _) if constants.iter().all(|constant| constant.data_type().is_numeric()) => {
-            Ok(Hierarchy::intervals(constants))
-        }
-        ("prefixes", _) if constants.iter().all(|constant| constant.data_type().is_integer()) => {
-            let kept = constants.iter().map(|constant| constant.to_string().parse::<usize>());
-            Ok(Hierarchy::Prefixes(kept.collect::<Result<_, _>>().map_err(|_| wrong())?))
-        }
-        ("date_steps", _) if constants.is_empty() => Ok(Hierarchy::Dates(Vec::new())),
-        _ => Err(wrong()),
-    }
-}
-
 fn sample_census_plan(
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
@@ -385,11 +203,11 @@ fn sample_census_plan(
             "{function} takes named options only: write {function}(rows => 1000, seed => 7)"
         );
     }
-    let rows = arguments.integer("rows", context)?.unwrap_or(1000);
+    let rows = arguments.read::<Whole>("rows", context)?.unwrap_or(1000);
     let rows = u64::try_from(rows)
         .map_err(|_| plan_datafusion_err!("{function}: option 'rows': {rows} is below 0"))?;
-    let seed = arguments.integer("seed", context)?.unwrap_or(0) as u64;
-    let missing = arguments.number("missing", context)?.unwrap_or(0.0);
+    let seed = arguments.read::<Whole>("seed", context)?.unwrap_or(0) as u64;
+    let missing = arguments.read::<Number>("missing", context)?.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&missing) {
         return plan_err!("{function}: option 'missing': {missing} is not between 0 and 1");
     }
@@ -407,7 +225,7 @@ fn sample_hierarchy_plan(
         Some(value) => {
             fold(value, context).and_then(|column| column.try_as_str().flatten().map(str::to_owned))
         }
-        None => arguments.text("column", context)?,
+        None => arguments.read::<Text>("column", context)?,
     };
     let known = hierarchy_columns().join(", ");
     let table = column.as_deref().map(HierarchyTable::new).transpose()?.flatten();

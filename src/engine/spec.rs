@@ -14,30 +14,32 @@ use crate::method::partition::Split;
 use crate::method::{Family, MethodOption, MethodRef, Variant};
 use crate::model::{AlphaScope, Secret};
 
-impl FromStr for Split {
-    type Err = Error;
+/// The names of the choices of an option, both ways.
+macro_rules! choices {
+    ($option:literal, $type:ident { $($name:literal => $choice:ident),+ }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$choice => $name),+
+                })
+            }
+        }
 
-    fn from_str(name: &str) -> Result<Self> {
-        choose("split", name, &[("least_loss", Self::LeastLoss), ("widest", Self::Widest)])
-    }
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(name: &str) -> Result<Self> {
+                choose($option, name, &[$(($name, Self::$choice)),+])
+            }
+        }
+    };
 }
 
-impl FromStr for Ranges {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        let choices = [("label", Self::Label), ("bounds", Self::Bounds), ("mean", Self::Mean)];
-        choose("ranges", name, &choices)
-    }
-}
-
-impl FromStr for Variant {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("variant", name, &[("best", Self::Best), ("paper", Self::Paper)])
-    }
-}
+choices!("split", Split { "least_loss" => LeastLoss, "widest" => Widest });
+choices!("ranges", Ranges { "label" => Label, "bounds" => Bounds, "mean" => Mean });
+choices!("publish", Publish { "quasi_identifiers" => QuasiIdentifiers, "sensitive" => Sensitive });
+choices!("alpha_scope", AlphaScope { "value" => Value, "level" => Level });
+choices!("variant", Variant { "best" => Best, "paper" => Paper });
 
 /// What happens to a row that is suppressed in all its quasi-identifiers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
@@ -48,6 +50,15 @@ pub enum Suppress {
     Cells,
     /// It is dropped.
     Rows,
+}
+
+impl fmt::Display for Suppress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cells => "cells",
+            Self::Rows => "rows",
+        })
+    }
 }
 
 impl FromStr for Suppress {
@@ -71,32 +82,6 @@ pub enum Publish {
     QuasiIdentifiers,
     /// Sensitive values with the class.
     Sensitive,
-}
-
-const PUBLISH: [(&str, Publish); 2] =
-    [("quasi_identifiers", Publish::QuasiIdentifiers), ("sensitive", Publish::Sensitive)];
-
-impl FromStr for Publish {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("publish", name, &PUBLISH)
-    }
-}
-
-impl fmt::Display for Publish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = PUBLISH.iter().find(|(_, publish)| publish == self).map_or("", |(name, _)| name);
-        f.write_str(name)
-    }
-}
-
-impl FromStr for AlphaScope {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        choose("alpha_scope", name, &[("value", Self::Value), ("level", Self::Level)])
-    }
 }
 
 /// How sensitive the values of the sensitive column are, and what share of a class they may hold.
@@ -134,11 +119,7 @@ impl Grading {
 impl fmt::Display for Grading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let alphas: Vec<String> = self.alphas.iter().map(f64::to_string).collect();
-        let scope = match self.scope {
-            AlphaScope::Value => "value",
-            AlphaScope::Level => "level",
-        };
-        write!(f, "[{}] by sensitivity, for each {scope}", alphas.join(", "))
+        write!(f, "[{}] by sensitivity, for each {}", alphas.join(", "), self.scope)
     }
 }
 
@@ -445,13 +426,9 @@ impl Spec {
             entries.push(("privacy_unit", unit.name.clone()));
         }
         entries.extend(self.unit_share.map(|share| ("unit_share", share.to_string())));
-        let split = match self.split {
-            Split::LeastLoss => "least_loss",
-            Split::Widest => "widest",
-        };
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
         if self.method.takes(MethodOption::Split) {
-            entries.push(("split", split.to_owned()));
+            entries.push(("split", self.split.to_string()));
         }
         if self.suppress == Suppress::Rows {
             entries.push(("suppress", "rows".to_owned()));

@@ -34,13 +34,10 @@ mod seed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use datafusion_anonymize::engine::Options;
 use serde::Deserialize;
 
-pub use options::{
-    AnonymizeOptions, Constraint, Hierarchy, Number, OneOrMany, Sensitivity, Switch,
-};
 pub use sections::{Checks, ColumnType, Format, Input, Output};
-pub use seed::SeedSource;
 
 use crate::error::{Error, Result};
 
@@ -60,7 +57,7 @@ pub struct Job {
     #[serde(default, rename = "input")]
     pub inputs: BTreeMap<String, Input>,
     /// How the rows are anonymized.
-    pub anonymize: AnonymizeOptions,
+    pub anonymize: Options,
     /// Where the release goes.
     pub output: Output,
     /// What must hold before anything is published.
@@ -159,9 +156,9 @@ impl Job {
             input.check(name)?;
             self.check_apart(name, input)?;
         }
-        self.anonymize.check(&self.inputs)?;
-        self.output.check(&self.anonymize)?;
-        self.checks.check(&self.anonymize)
+        self.check_options()?;
+        self.output.check(self)?;
+        self.checks.check(self)
     }
 }
 
@@ -197,7 +194,7 @@ fn wrong_toml(text: &str, error: &toml::de::Error) -> Error {
                 .to_owned()
         }
         "missing field `path`" => "path is missing: write path = \"…\"".to_owned(),
-        message => message.replace("expected a sequence", "expected a list, as in [\"age\", \"zip\"]"),
+        message => message.to_owned(),
     };
     Error::job(format!("{}{message}", line.unwrap_or_default()))
 }

@@ -6,7 +6,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
 
-use super::AnonymizeOptions;
+use super::Job;
 use crate::error::{Error, Result};
 
 /// How a table is stored.
@@ -158,7 +158,7 @@ impl Output {
         }
     }
 
-    pub(super) fn check(&self, options: &AnonymizeOptions) -> Result<()> {
+    pub(super) fn check(&self, job: &Job) -> Result<()> {
         let Self { path, .. } = self;
         if path.trim_matches('/').is_empty() {
             return Err(Error::job("output: path must name a directory or a prefix of its own"));
@@ -168,7 +168,7 @@ impl Output {
                 "output: path '{path}' is a pattern of names; write a name without *, ?, [ and ]"
             )));
         }
-        if options.has_two_tables() && !self.partition_by.is_empty() {
+        if job.has_two_tables() && !self.partition_by.is_empty() {
             return Err(Error::job(
                 "output: partition_by is for one table; method 'alpha_k' publishes two",
             ));
@@ -222,7 +222,7 @@ pub struct Checks {
 }
 
 impl Checks {
-    pub(super) fn check(&self, options: &AnonymizeOptions) -> Result<()> {
+    pub(super) fn check(&self, job: &Job) -> Result<()> {
         let shares = [
             ("max_t", self.max_t),
             ("max_alpha", self.max_alpha),
@@ -240,18 +240,18 @@ impl Checks {
             return Err(Error::job("checks: min_entropy_l must be 1 or more"));
         }
         let wants_loss = self.max_loss.is_some() || !self.max_column_loss.is_empty();
-        if wants_loss && options.has_two_tables() {
+        if wants_loss && job.has_two_tables() {
             return Err(Error::job(
                 "checks: method 'alpha_k' publishes quasi-identifiers as they are, so there is no loss to \
                  check; leave out max_loss and max_column_loss",
             ));
         }
-        if wants_loss && options.ranges.as_deref() == Some("mean") {
+        if wants_loss && job.anonymize.ranges.as_deref() == Some("mean") {
             return Err(Error::job(
                 "checks: means do not tell what they lost; leave out max_loss, or ranges = \"mean\"",
             ));
         }
-        if options.has_constraints()
+        if job.has_constraints()
             && (self.min_l.is_some()
                 || self.min_entropy_l.is_some()
                 || self.max_t.is_some()

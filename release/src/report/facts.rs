@@ -4,13 +4,14 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{Int64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::Options;
 
 use super::Source;
 use super::distribution::{Distribution, Fewest, distribution};
 use super::options::{OptionLine, option_lines};
 use super::precision::{Precision, precision};
 use crate::error::{Error, Result};
-use crate::job::AnonymizeOptions;
+use crate::job::Job;
 use crate::manifest::{Manifest, Measure};
 use crate::progress::Silent;
 use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
@@ -94,7 +95,7 @@ pub(super) async fn gather(
 ) -> Result<Facts> {
     let job = &source.job;
     let options = &job.anonymize;
-    let kind = kind(options);
+    let kind = kind(job);
     let mut measures = measures(job, context, &Silent).await?;
     let is_of_persons = |measure: &&Measure| measure.measure == "unit_share";
     let of_persons = manifest.into_iter().flat_map(|manifest| &manifest.measures);
@@ -119,16 +120,16 @@ pub(super) async fn gather(
         exposed: CHANCES.iter().map(exposed).collect(),
         columns: columns(source, context, kind, &measures).await?,
         measures,
-        options: option_lines(options),
+        options: option_lines(job),
     })
 }
 
-fn kind(options: &AnonymizeOptions) -> Kind {
-    if options.has_two_tables() {
+fn kind(job: &Job) -> Kind {
+    if job.has_two_tables() {
         Kind::TwoTables
-    } else if options.is_sliced() {
+    } else if job.is_sliced() {
         Kind::Sliced
-    } else if options.has_constraints() {
+    } else if job.has_constraints() {
         Kind::Constraints
     } else {
         Kind::Classes
@@ -169,7 +170,7 @@ pub(super) async fn schema(context: &SessionContext, table: &str) -> Result<Sche
 
 /// How many classes there are of each size.
 async fn counted_sizes(
-    options: &AnonymizeOptions,
+    options: &Options,
     kind: Kind,
     context: &SessionContext,
 ) -> Result<Vec<(u64, u64)>> {
@@ -227,7 +228,7 @@ async fn columns(
     let options = &source.job.anonymize;
     let original = schema(context, ORIGINAL).await?;
     let second = if kind == Kind::TwoTables { PUBLISHED_SENSITIVE } else { PUBLISHED };
-    let roles = options.all_quasi_identifiers().into_iter().map(|name| (name, false, PUBLISHED));
+    let roles = source.job.all_quasi_identifiers().into_iter().map(|name| (name, false, PUBLISHED));
     let sensitive = options.sensitive.iter().map(|name| (name.clone(), true, second));
     let fewest = Fewest { threshold: source.threshold(), person: options.privacy_unit.as_deref() };
     let mut found = Vec::new();

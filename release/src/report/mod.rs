@@ -19,11 +19,12 @@ mod words;
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::Options;
 use serde_json::Value;
 
 use crate::current::{current, register_release};
 use crate::error::{Error, Result};
-use crate::job::{AnonymizeOptions, Format, Job};
+use crate::job::{Format, Job};
 use crate::manifest::Manifest;
 use crate::session::{self, Files};
 use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
@@ -48,7 +49,7 @@ pub struct Source {
 impl Source {
     /// The fewest records that a value on the page has.
     pub fn threshold(&self) -> u64 {
-        let k = self.job.anonymize.constraints().iter().map(|constraint| constraint.k).max();
+        let k = self.job.constraints().iter().map(|(_, k)| *k).max();
         let k = k.and_then(|k| u64::try_from(k).ok()).unwrap_or(0);
         self.threshold.unwrap_or(k.max(FEWEST)).max(2)
     }
@@ -118,7 +119,7 @@ pub async fn manifest_of(host: &SessionContext, path: &str) -> Result<Option<Man
 ///
 /// Hierarchies in files and levels of sensitivity are not part of a manifest; a release with those needs
 /// its job.
-pub fn options_of(manifest: &Manifest) -> Result<AnonymizeOptions> {
+pub fn options_of(manifest: &Manifest) -> Result<Options> {
     let mut told = manifest.options.clone();
     let hierarchies = told.get("hierarchies").and_then(|told| told.as_object());
     let column = hierarchies.and_then(|all| all.iter().find(|(_, one)| one.get("table").is_some()));
@@ -154,7 +155,7 @@ async fn register_published(source: &Source, context: &SessionContext) -> Result
             "there is no release at '{path}' yet: run the job first, or name the published table"
         )));
     }
-    if job.anonymize.has_two_tables() {
+    if job.has_two_tables() {
         return Err(Error::job(
             "two tables are reported from the output of their job, which knows both",
         ));

@@ -1,64 +1,40 @@
 //! The options of a release in plain words.
 
+use datafusion_anonymize::engine::{Definition, Options, Place};
 use serde_json::Value;
 
-use crate::job::AnonymizeOptions;
+use crate::job::Job;
 
 /// An option, what it is set to and what that means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OptionLine {
     pub(super) name: String,
     pub(super) value: String,
-    pub(super) meaning: &'static str,
+    pub(super) meaning: String,
 }
 
-const MEANINGS: [(&str, &str); 32] = [
-    ("method", "how records are grouped"),
-    ("variant", "whether the method runs as its paper prints it"),
-    ("k", "the fewest records that must look alike"),
-    ("quasi_identifiers", "what somebody could know about a person; published less precisely"),
-    ("sensitive", "what nobody should learn about a person; published as it is"),
-    ("identifiers", "what names a person; not read and not published"),
-    ("keep", "harmless; published as it is"),
-    ("privacy_unit", "tells persons apart, so that groups are counted in persons; not published"),
-    ("unit_share", "the largest share of a group that one person may hold"),
-    ("l", "the fewest different sensitive values in a group"),
-    ("entropy_l", "how evenly sensitive values are spread in a group"),
-    ("t", "how far a group may differ from the whole table"),
-    ("alpha", "the largest share of one sensitive value in a group"),
-    ("alpha_scope", "whether shares are those of a value or of a level of sensitivity"),
-    ("sensitivity", "how sensitive the values are; the values themselves are not listed here"),
-    ("split", "which column a group is divided by"),
-    ("ranges", "how ranges of numbers are written"),
-    ("class_id", "whether the number of a group is published"),
-    ("bucket_id", "whether the number of a bucket is published"),
-    ("column_groups", "whether it is published which columns of a bucket belong together"),
-    ("constraints", "combinations of columns, each with the fewest records that must share them"),
-    ("suppress", "what happens to records that fit nowhere"),
-    ("suppression_limit", "the largest share that may be left out"),
-    ("weights", "how much columns count when records are compared"),
-    ("block_rows", "how many records are compared with each other"),
-    ("columns", "how many groups of columns stay together"),
-    ("max_columns", "the most columns that stay together"),
-    ("min_columns", "the fewest columns that stay together"),
-    ("min_support", "how frequent a connection between columns must be to be kept"),
-    ("min_confidence", "how reliable a connection between columns must be to be kept"),
-    ("rare_below", "the share below which a value is too rare to be published exactly"),
-    ("hierarchies", "the steps in which values become less precise"),
-];
-
-/// The options that were set, those that matter most first. There is no seed among them.
-pub(super) fn option_lines(options: &AnonymizeOptions) -> Vec<OptionLine> {
-    let Ok(Value::Object(set)) = serde_json::to_value(options) else { return Vec::new() };
-    let method = options.method().map(|method| method.to_string()).unwrap_or_default();
-    let line = |(name, meaning): &(&str, &'static str)| {
-        let value = match (*name, set.get(*name)) {
-            ("method", _) => method.clone(),
-            (_, value) => plain(value?),
+/// The options that were set, the method first. There is no seed among them.
+pub(super) fn option_lines(job: &Job) -> Vec<OptionLine> {
+    let Ok(Value::Object(set)) = serde_json::to_value(&job.anonymize) else { return Vec::new() };
+    let method = job.method().map(|method| method.to_string()).unwrap_or_default();
+    let line = |option: &'static Definition| {
+        let value = match option.name {
+            "method" => method.clone(),
+            name => plain(set.get(name)?),
         };
-        Some(OptionLine { name: (*name).replace('_', " "), value, meaning })
+        let name = option.name.replace('_', " ");
+        Some(OptionLine { name, value, meaning: meaning(option) })
     };
-    MEANINGS.iter().filter_map(line).collect()
+    let mut definitions: Vec<&'static Definition> = Options::definitions(Place::File).collect();
+    definitions.sort_by_key(|option| option.name != "method");
+    definitions.into_iter().filter_map(line).collect()
+}
+
+/// The sentence that documents an option, as the end of another.
+fn meaning(option: &Definition) -> String {
+    let sentence = option.summary();
+    let mut letters = sentence.trim_end_matches('.').chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A JSON value as somebody would write it by hand.

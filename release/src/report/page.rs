@@ -376,7 +376,7 @@ fn options(facts: &Facts) -> String {
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
             escape(&line.name),
             escape(&line.value),
-            escape(line.meaning)
+            escape(&line.meaning)
         );
     }
     html + "</tbody></table></div>\n"

@@ -24,7 +24,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anonymize_release::Job;
-use anonymize_release::job::{AnonymizeOptions, Checks, Input, Output};
+use anonymize_release::job::{Checks, Input, Output};
+use datafusion_anonymize::engine::Options;
 use serde::Deserialize;
 
 pub use server::{Server, Tls};
@@ -70,7 +71,7 @@ struct ViewSection {
     /// The sources that the query names; all of them without it.
     sources: Option<Vec<String>>,
     query: Option<String>,
-    anonymize: AnonymizeOptions,
+    anonymize: Options,
     #[serde(default)]
     checks: Checks,
 }
@@ -160,7 +161,7 @@ impl ViewSection {
             directory: directory.to_owned(),
         };
         job.check().map_err(|error| error.to_string())?;
-        if job.anonymize.has_two_tables() {
+        if job.has_two_tables() {
             return Err(
                 "method 'alpha_k' publishes two tables that must not be joined; a view is one \
                         table: choose another method"

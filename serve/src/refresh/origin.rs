@@ -4,10 +4,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anonymize_release::Job;
-use anonymize_release::job::Hierarchy;
 use anonymize_release::store::Location;
 use datafusion::object_store::ObjectStoreExt;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::engine::Hierarchy;
 use futures::TryStreamExt;
 use ring::digest;
 use serde::{Deserialize, Serialize};
@@ -59,10 +59,11 @@ pub fn definition(job: &Job) -> String {
 /// What the view is made from, as it is now.
 pub async fn source(job: &Job, host: &SessionContext) -> Result<String, Reason> {
     let inputs = job.inputs.values().map(|input| input.path.clone());
-    let hierarchies = job.anonymize.hierarchies.values().filter_map(|hierarchy| match hierarchy {
-        Hierarchy::File(path) => Some(path.clone()),
-        _ => None,
-    });
+    let hierarchies =
+        job.anonymize.hierarchies.iter().filter_map(|(_, hierarchy)| match hierarchy {
+            Hierarchy::File(path) => Some(path.clone()),
+            _ => None,
+        });
     let paths: Vec<String> = inputs.chain(hierarchies).collect();
     let mut listed = String::new();
     for path in paths {

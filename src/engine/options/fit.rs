@@ -26,7 +26,6 @@ impl Options {
 
     /// Whether the caller says something about the option.
     fn gives(&self, option: MethodOption, variant: Variant, ranges: Ranges) -> bool {
-        let slicing = &self.slicing;
         match option {
             MethodOption::Constraints => !self.constraints.is_empty(),
             MethodOption::ManyConstraints => self.constraints.len() > 1,
@@ -48,14 +47,14 @@ impl Options {
             MethodOption::MeanRanges => ranges == Ranges::Mean,
             MethodOption::Weights => !self.weights.is_empty(),
             MethodOption::BlockRows => self.block_rows.is_some(),
-            MethodOption::MaxColumns => slicing.max_columns.is_some(),
-            MethodOption::MinColumns => slicing.min_columns.is_some(),
-            MethodOption::MinSupport => slicing.min_support.is_some(),
-            MethodOption::MinConfidence => slicing.min_confidence.is_some(),
-            MethodOption::Columns => slicing.columns.is_some(),
-            MethodOption::RareBelow => slicing.rare_below.is_some(),
-            MethodOption::ColumnGroups => slicing.column_groups.is_some(),
-            MethodOption::BucketId => slicing.bucket_id.is_some(),
+            MethodOption::MaxColumns => self.max_columns.is_some(),
+            MethodOption::MinColumns => self.min_columns.is_some(),
+            MethodOption::MinSupport => self.min_support.is_some(),
+            MethodOption::MinConfidence => self.min_confidence.is_some(),
+            MethodOption::Columns => self.columns.is_some(),
+            MethodOption::RareBelow => self.rare_below.is_some(),
+            MethodOption::ColumnGroups => self.column_groups.is_some(),
+            MethodOption::BucketId => self.bucket_id.is_some(),
             MethodOption::Ranges => self.ranges.is_some(),
             MethodOption::Hierarchies => !self.hierarchies.is_empty(),
             MethodOption::Publish => self.publish.is_some(),

@@ -27,7 +27,7 @@ impl Options {
                      generalized"
                 )));
             }
-            let source = source(hierarchy, tables);
+            let source = source(hierarchy, tables)?;
             check_source(&source, &column, input)?;
             if given.insert(column, source).is_some() {
                 return Err(Error::invalid(format!(
@@ -60,17 +60,17 @@ pub(super) fn add_automatic_hierarchies(
     Ok(())
 }
 
-fn source(hierarchy: Hierarchy, tables: &mut Vec<LogicalPlan>) -> HierarchySource {
-    match hierarchy {
+fn source(hierarchy: Hierarchy, tables: &mut Vec<LogicalPlan>) -> Result<HierarchySource> {
+    Ok(match hierarchy {
         Hierarchy::Intervals(steps) => HierarchySource::Intervals(steps),
         Hierarchy::Prefixes(kept) => HierarchySource::Prefixes(kept),
         Hierarchy::Dates(steps) => HierarchySource::Dates(steps),
         Hierarchy::File(path) => HierarchySource::File(path),
-        Hierarchy::Table(plan) => {
-            tables.push(*plan);
+        Hierarchy::Table(relation) => {
+            tables.push(relation.into_plan()?);
             HierarchySource::Table(tables.len() - 1)
         }
-    }
+    })
 }
 
 /// Finds mistakes in a hierarchy that do not depend on the data.

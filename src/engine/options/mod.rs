@@ -2,124 +2,62 @@
 
 mod clustering;
 mod constraints;
+mod definition;
+mod file;
 mod fit;
 mod hierarchies;
+mod kinds;
 mod models;
 mod roles;
 mod slicing;
+#[cfg(test)]
+mod tests;
+mod value;
 
 use std::str::FromStr;
 
 pub(super) use constraints::constraint_columns;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::LogicalPlan;
+pub use definition::{Definition, Options, Place};
+pub(super) use file::did_you_mean;
 use hierarchies::add_automatic_hierarchies;
+pub(super) use kinds::{Column as ColumnKind, Kind, Number, Text, Whole};
+pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
-pub(super) use slicing::SlicingOptions;
+pub use value::{Name, Relation, Value};
 
 use super::config::AnonymizeConfig;
 use super::logical::COLUMN_GROUPS;
 use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
-use crate::hierarchy::DateStep;
 use crate::method::{Family, MethodRef, Variant};
 use crate::model::Secret;
 
-/// A hierarchy as the caller gives it.
-#[derive(Debug, Clone)]
-pub enum Hierarchy {
-    /// Aligned intervals of these widths, each a multiple of the one before.
-    Intervals(Vec<String>),
-    /// The first characters, the rest masked; lengths in falling order.
-    Prefixes(Vec<usize>),
-    /// Calendar units, from fine to coarse.
-    Dates(Vec<DateStep>),
-    /// A file of `leaf;level 1;…;top` lines, local or in an object store of the session.
-    File(String),
-    /// A relation whose columns are leaf, level 1, …, top.
-    Table(Box<LogicalPlan>),
-}
-
-impl Hierarchy {
-    /// Aligned intervals: `Hierarchy::intervals([5, 10, 20])`.
-    pub fn intervals<T: ToString>(steps: impl IntoIterator<Item = T>) -> Self {
-        Self::Intervals(steps.into_iter().map(|step| step.to_string()).collect())
-    }
-
-    /// Kept characters: `Hierarchy::prefixes([4, 3, 2])`.
-    pub fn prefixes(kept: impl IntoIterator<Item = usize>) -> Self {
-        Self::Prefixes(kept.into_iter().collect())
-    }
-
-    /// Calendar units: `Hierarchy::dates([DateStep::Month, DateStep::Year])`.
-    pub fn dates(steps: impl IntoIterator<Item = DateStep>) -> Self {
-        Self::Dates(steps.into_iter().collect())
-    }
-
-    /// A file of labels.
-    pub fn file(path: impl Into<String>) -> Self {
-        Self::File(path.into())
-    }
-}
-
-/// How sensitive each value of the sensitive column is, as the caller gives it: level 1 is the most
-/// sensitive.
-#[derive(Clone)]
-pub enum Sensitivity {
-    /// Values with their levels.
-    Listed(Vec<(String, i64)>),
-    /// A relation of values and levels.
-    Table(Box<LogicalPlan>),
-}
-
-impl Sensitivity {
-    /// Values with their levels: `Sensitivity::listed([("HIV", 1), ("Flu", 4)])`.
-    pub fn listed<T: Into<String>>(levels: impl IntoIterator<Item = (T, i64)>) -> Self {
-        Self::Listed(levels.into_iter().map(|(value, level)| (value.into(), level)).collect())
-    }
-}
-
-/// What is listed are values of the data.
-impl std::fmt::Debug for Sensitivity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Sensitivity")
-    }
-}
-
-/// A request, not yet checked against the input. Every field is an option of the SQL function.
+/// `anonymize` for Rust programs: a setter for every option, and [`apply`](Self::apply).
+///
+/// ```
+/// # use datafusion::prelude::*;
+/// # use datafusion_anonymize::engine::{Anonymize, Hierarchy};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let context = SessionContext::new();
+/// datafusion_anonymize::register_all(&context)?;
+/// let census = context.sql("SELECT age, zip, occupation FROM sample_census(rows => 500)").await?;
+/// let release = Anonymize::new(5)
+///     .quasi_identifiers(["age", "zip"])
+///     .sensitive(["occupation"])
+///     .hierarchy("zip", Hierarchy::prefixes([3, 2]))
+///     .apply(census)?;
+/// assert_eq!(release.count().await?, 500);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    pub(super) k: Option<i64>,
-    pub(super) quasi_identifiers: Vec<String>,
-    pub(super) sensitive: Vec<String>,
-    pub(super) identifiers: Vec<String>,
-    pub(super) keep: Vec<String>,
-    pub(super) privacy_unit: Option<String>,
-    pub(super) unit_share: Option<f64>,
-    pub(super) method: Option<String>,
-    pub(super) split: Option<String>,
-    pub(super) ranges: Option<String>,
-    pub(super) hierarchies: Vec<(String, Hierarchy)>,
-    pub(super) l: Option<i64>,
-    pub(super) entropy_l: Option<f64>,
-    pub(super) t: Option<f64>,
-    /// One share, or one per level of sensitivity; none if empty.
-    pub(super) alpha: Vec<f64>,
-    pub(super) alpha_scope: Option<String>,
-    pub(super) sensitivity: Option<Sensitivity>,
-    pub(super) publish: Option<String>,
-    pub(super) variant: Option<String>,
-    pub(super) constraints: Vec<(Vec<String>, i64)>,
-    pub(super) suppress: Option<String>,
-    pub(super) suppression_limit: Option<f64>,
-    pub(super) weights: Vec<(String, f64)>,
-    pub(super) block_rows: Option<i64>,
-    pub(super) slicing: SlicingOptions,
-    pub(super) class_id: bool,
-    /// Parsed where it is read, so that its text is not kept; a mistake in it shows when the options are resolved.
-    pub(super) seed: Option<Result<Secret>>,
+pub struct Anonymize {
+    pub(super) options: Options,
 }
 
 impl Options {
@@ -159,8 +97,8 @@ impl Options {
         let block_rows = self.checked_block_rows()?;
         // Two tables are joined by the class alone.
         let class_id =
-            self.slicing.bucket_id.unwrap_or(self.class_id) || family == Family::TwoTables;
-        let secret = self.seed.take().unwrap_or(Ok(session_secret))?;
+            self.bucket_id.or(self.class_id).unwrap_or(false) || family == Family::TwoTables;
+        let secret = self.seed.take().map_or(Ok(session_secret), SeedSource::secret)?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -211,7 +149,7 @@ impl Options {
     }
 
     /// The method that was named, or the one that fits the other options.
-    fn checked_method(&self, settings: &AnonymizeConfig) -> Result<MethodRef> {
+    pub fn checked_method(&self, settings: &AnonymizeConfig) -> Result<MethodRef> {
         match &self.method {
             None if !self.constraints.is_empty() => MethodRef::for_constraints(),
             method => choice(method.as_deref(), ("default_method", &settings.default_method)),

@@ -82,7 +82,8 @@ impl Options {
             Sensitivity::Listed(listed) => LevelSource::Listed(checked_levels(
                 listed.into_iter().map(|(value, level)| (Some(value), Some(level))),
             )?),
-            Sensitivity::Table(plan) => {
+            Sensitivity::Table(relation) => {
+                let plan = relation.into_plan()?;
                 let columns = plan.schema().fields().len();
                 if columns != 2 {
                     return Err(Error::invalid(format!(
@@ -90,7 +91,7 @@ impl Options {
                          value and its level"
                     )));
                 }
-                tables.push(*plan);
+                tables.push(plan);
                 LevelSource::Table(tables.len() - 1)
             }
         };

@@ -8,19 +8,6 @@ use crate::method::slicing::least_groups;
 use crate::method::{Family, MethodRef, Variant};
 use crate::model::MAX_QUASI_IDENTIFIERS;
 
-/// What a caller asks of a slicing method, and of a report on associations.
-#[derive(Debug, Clone, Default)]
-pub struct SlicingOptions {
-    pub(in crate::engine) columns: Option<i64>,
-    pub(in crate::engine) max_columns: Option<i64>,
-    pub(in crate::engine) min_columns: Option<i64>,
-    pub(in crate::engine) min_support: Option<f64>,
-    pub(in crate::engine) min_confidence: Option<f64>,
-    pub(in crate::engine) rare_below: Option<f64>,
-    pub(in crate::engine) bucket_id: Option<bool>,
-    pub(in crate::engine) column_groups: Option<bool>,
-}
-
 impl Options {
     /// The options of a slicing method, `None` for any other.
     pub(super) fn checked_slicing(
@@ -31,9 +18,8 @@ impl Options {
         if method.family() != Family::Slices {
             return Ok(None);
         }
-        let asked = &self.slicing;
-        let max_columns = asked.max_columns()?;
-        let min_columns = whole("min_columns", asked.min_columns, 2, 1..=max_columns as i64)?;
+        let max_columns = self.checked_max_columns()?;
+        let min_columns = whole("min_columns", self.min_columns, 2, 1..=max_columns as i64)?;
         let attributes = self.quasi_identifiers.len() as i64 + 1;
         if attributes > MAX_QUASI_IDENTIFIERS as i64 {
             return Err(Error::invalid(format!(
@@ -46,7 +32,7 @@ impl Options {
             Variant::Best => 1 + least_groups(attributes as usize - 1, max_columns) as i64,
             Variant::Paper => 2,
         };
-        let columns = match asked.columns {
+        let columns = match self.columns {
             Some(columns) => Some(whole("columns", Some(columns), 2, fewest..=attributes)?),
             None => None,
         };
@@ -54,10 +40,10 @@ impl Options {
             columns,
             max_columns,
             min_columns,
-            min_support: asked.min_support()?,
-            min_confidence: asked.min_confidence()?,
-            rare_below: in_range("rare_below", asked.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
-            column_groups: asked.column_groups.unwrap_or(false),
+            min_support: self.checked_min_support()?,
+            min_confidence: self.checked_min_confidence()?,
+            rare_below: in_range("rare_below", self.rare_below, 0.0..=1.0)?.unwrap_or(0.0),
+            column_groups: self.column_groups.unwrap_or(false),
             sensitive_hierarchy: None,
         }))
     }
@@ -79,26 +65,24 @@ impl Options {
         }
         Ok(())
     }
-}
 
-impl SlicingOptions {
     /// Whether a report shall look at associations.
     pub(in crate::engine) fn asks_for_associations(&self) -> bool {
         self.min_support.is_some() || self.min_confidence.is_some() || self.max_columns.is_some()
     }
 
     /// The share of all rows that an association needs.
-    pub(in crate::engine) fn min_support(&self) -> Result<f64> {
+    pub(in crate::engine) fn checked_min_support(&self) -> Result<f64> {
         Ok(in_range("min_support", self.min_support, f64::MIN_POSITIVE..=1.0)?.unwrap_or(0.2))
     }
 
     /// How often the rule of an association holds.
-    pub(in crate::engine) fn min_confidence(&self) -> Result<f64> {
+    pub(in crate::engine) fn checked_min_confidence(&self) -> Result<f64> {
         Ok(in_range("min_confidence", self.min_confidence, 0.0..=1.0)?.unwrap_or(0.8))
     }
 
     /// The most attributes of an association.
-    pub(in crate::engine) fn max_columns(&self) -> Result<usize> {
+    pub(in crate::engine) fn checked_max_columns(&self) -> Result<usize> {
         whole("max_columns", self.max_columns, 4, 2..=MAX_SET as i64)
     }
 }

@@ -33,14 +33,13 @@ pub struct AssociationsSpec {
 
 /// What counts as a rule, if associations are asked for.
 pub(super) fn rule_limits(options: &Options) -> crate::Result<Option<RuleLimits>> {
-    let asked = &options.slicing;
-    if !asked.asks_for_associations() {
+    if !options.asks_for_associations() {
         return Ok(None);
     }
     Ok(Some(RuleLimits {
-        min_support: asked.min_support()?,
-        min_confidence: asked.min_confidence()?,
-        max_columns: asked.max_columns()?,
+        min_support: options.checked_min_support()?,
+        min_confidence: options.checked_min_confidence()?,
+        max_columns: options.checked_max_columns()?,
     }))
 }
 

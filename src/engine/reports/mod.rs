@@ -61,6 +61,7 @@ mod utility;
 pub use constraints::ConstraintsSpec;
 pub use exec::ReportExec;
 pub use node::ReportNode;
+pub use plan::{Published, plan_privacy_report, plan_utility_report};
 pub(super) use sql::{privacy_report, utility_report};
 
 use std::fmt;

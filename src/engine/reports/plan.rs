@@ -32,8 +32,63 @@ pub(super) fn mistake(place: &'static str) -> impl Fn(Error) -> datafusion::erro
     move |error| plan_datafusion_err!("{place}: {error}")
 }
 
+/// What was published.
+#[derive(Debug, Clone)]
+pub enum Published {
+    /// One table.
+    Table(LogicalPlan),
+    /// Two tables that share a class.
+    TwoTables {
+        /// Quasi-identifiers, as they are, with the class.
+        quasi_identifiers: LogicalPlan,
+        /// Sensitive values with the class.
+        sensitive: LogicalPlan,
+    },
+}
+
+/// Plans `privacy_report(published, …)`. Sliced tables name the column of their buckets, and can be compared
+/// with the original.
+pub fn plan_privacy_report(
+    options: Options,
+    published: Published,
+    bucket: Option<&str>,
+    original: Option<LogicalPlan>,
+) -> Result<LogicalPlan> {
+    match published {
+        Published::Table(published) => plan_privacy(options, bucket, published, original),
+        Published::TwoTables { .. } if bucket.is_some() || original.is_some() => {
+            plan_err!("privacy_report: options 'bucket' and 'original' are for one table")
+        }
+        Published::TwoTables { quasi_identifiers, sensitive } => {
+            plan_two_tables(options, quasi_identifiers, sensitive)
+        }
+    }
+}
+
+/// Plans `utility_report(original, published, …)`. `class` is the column whose majority a class should keep.
+pub fn plan_utility_report(
+    options: Options,
+    original: LogicalPlan,
+    published: Published,
+    class: Option<&str>,
+) -> Result<LogicalPlan> {
+    match published {
+        Published::Table(published) => plan_utility(options, class, original, published),
+        Published::TwoTables { quasi_identifiers, sensitive } => {
+            let unfit = class.is_some() || options.k.is_some() || options.asks_for_associations();
+            if unfit || !options.hierarchies.is_empty() {
+                return plan_err!(
+                    "utility_report: two tables publish quasi-identifiers as they are; leave out class, k, \
+                     hierarchies, min_support, min_confidence and max_columns"
+                );
+            }
+            plan_two_table_utility(options, original, &quasi_identifiers, sensitive)
+        }
+    }
+}
+
 /// `privacy_report` over a published table.
-pub(super) fn plan_privacy(
+fn plan_privacy(
     mut options: Options,
     bucket: Option<&str>,
     published: LogicalPlan,
@@ -100,7 +155,7 @@ pub(super) fn plan_privacy(
 const CLASS: &str = "class_id";
 
 /// `privacy_report` over quasi-identifiers and sensitive values in two tables.
-pub(super) fn plan_two_tables(
+fn plan_two_tables(
     mut options: Options,
     quasi_identifiers: LogicalPlan,
     sensitive: LogicalPlan,
@@ -287,7 +342,7 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
 }
 
 /// `utility_report` over an original and its publication.
-pub(super) fn plan_utility(
+fn plan_utility(
     mut options: Options,
     class: Option<&str>,
     original: LogicalPlan,
@@ -336,7 +391,7 @@ pub(super) fn plan_utility(
 }
 
 /// `utility_report` over an original and the two tables that were published of it.
-pub(super) fn plan_two_table_utility(
+fn plan_two_table_utility(
     mut options: Options,
     original: LogicalPlan,
     quasi_identifiers: &LogicalPlan,
@@ -382,7 +437,7 @@ fn graded_input(
 ) -> Result<Option<(GradedSpec, LogicalPlan)>> {
     let wrong = mistake("utility_report, the published table");
     let Some(grading) = unbounded_grading(options, tables)? else {
-        return match options.sensitive.is_empty() || options.slicing.asks_for_associations() {
+        return match options.sensitive.is_empty() || options.asks_for_associations() {
             true => Ok(None),
             false => plan_err!(
                 "utility_report: option 'sensitive' needs option 'sensitivity', the level of every \

@@ -1,0 +1,109 @@
+//! The plans of a job: its release, and the reports about it.
+
+use datafusion::common::TableReference;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion_anonymize::engine::{
+    Anonymize, Hierarchy, Options, Place, Published, Relation, plan_privacy_report,
+    plan_utility_report,
+};
+
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::session::reads_only;
+use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
+use crate::store::Location;
+
+/// The release; of two tables the one that is named.
+pub(crate) async fn anonymize(
+    job: &Job,
+    context: &SessionContext,
+    publish: Option<&str>,
+) -> Result<DataFrame> {
+    let mut options = options(job, context).await?;
+    options.publish = publish.map(str::to_owned);
+    if job.is_sliced() {
+        options.bucket_id = Some(true);
+    }
+    let rows = context.table(TableReference::bare(ORIGINAL)).await;
+    let release = rows.and_then(|rows| Anonymize::from(options).apply(rows));
+    release.map_err(|error| Error::planning("anonymize", error))
+}
+
+/// The check of what was written, against what the options promise.
+pub(crate) async fn privacy_report(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+    let mut options = options(job, context).await?;
+    if job.has_constraints() {
+        options = Options { constraints: job.constraints(), ..Options::default() };
+    }
+    // Nobody can count persons in what is published.
+    let of_persons = ["privacy_unit", "unit_share"];
+    options.retain(|option| {
+        option.is_in(Place::Sql("privacy_report")) && !of_persons.contains(&option.name)
+    });
+    let bucket = job.is_sliced().then_some("bucket_id");
+    let plan = plan_privacy_report(options, published(job, context).await?, bucket, None);
+    frame(context, plan)
+}
+
+/// What is left of the original in what was written.
+pub(crate) async fn utility_report(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+    let mut options = options(job, context).await?;
+    options.quasi_identifiers = job.all_quasi_identifiers();
+    let wanted: &[&str] = match job.has_two_tables() {
+        true => &["quasi_identifiers", "sensitive", "sensitivity"],
+        false => &["quasi_identifiers", "k", "hierarchies"],
+    };
+    options.retain(|option| wanted.contains(&option.name));
+    let Options { quasi_identifiers, hierarchies, .. } = &mut options;
+    hierarchies.retain(|(column, _)| quasi_identifiers.contains(column));
+    let original = table(context, ORIGINAL).await?;
+    let plan = plan_utility_report(options, original, published(job, context).await?, None);
+    frame(context, plan)
+}
+
+/// The options of the job, with paths from where the job file is and relations looked up in its session.
+async fn options(job: &Job, context: &SessionContext) -> Result<Options> {
+    let mut options = job.anonymize.clone();
+    for (_, hierarchy) in &mut options.hierarchies {
+        if let Hierarchy::File(path) = hierarchy {
+            *path = job.locate(path);
+            // The operator reads it later, from a store that the session must know by then.
+            Location::new(&context.runtime_env(), path)?;
+        }
+    }
+    for lookup in options.relations() {
+        let found = match &*lookup.relation {
+            Relation::Named(name) => context.table(TableReference::bare(name.as_str())).await,
+            Relation::Query(query) => context.sql_with_options(query, reads_only()).await,
+            Relation::Plan(_) | Relation::Syntax(_) => continue,
+        };
+        let found = found.map_err(|error| Error::planning(&lookup.what, error))?;
+        *lookup.relation = Relation::Plan(Box::new(found.into_unoptimized_plan()));
+    }
+    Ok(options)
+}
+
+async fn published(job: &Job, context: &SessionContext) -> Result<Published> {
+    let published = table(context, PUBLISHED).await?;
+    Ok(match job.has_two_tables() {
+        true => Published::TwoTables {
+            quasi_identifiers: published,
+            sensitive: table(context, PUBLISHED_SENSITIVE).await?,
+        },
+        false => Published::Table(published),
+    })
+}
+
+async fn table(context: &SessionContext, name: &str) -> Result<LogicalPlan> {
+    let frame = context.table(TableReference::bare(name)).await;
+    Ok(frame.map_err(|error| Error::query("verifying", error))?.into_unoptimized_plan())
+}
+
+fn frame(
+    context: &SessionContext,
+    plan: datafusion::error::Result<LogicalPlan>,
+) -> Result<DataFrame> {
+    let plan = plan.map_err(|error| Error::query("verifying", error))?;
+    Ok(DataFrame::new(context.state(), plan))
+}
