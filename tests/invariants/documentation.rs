@@ -20,17 +20,37 @@ fn table() -> String {
     table
 }
 
-fn check(file: &str, wanted: &str) {
+fn read(file: &str) -> String {
     let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).unwrap();
-    assert!(text.contains(wanted), "{file} is not as the registry says; paste:\n\n{wanted}");
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn check(file: &str, wanted: &str) {
+    assert!(read(file).contains(wanted), "{file} is not as the registry says; paste:\n\n{wanted}");
 }
 
 #[test]
 fn the_tables_of_methods_are_those_of_the_registry() {
-    check("README.md", &table());
+    check("docs/methods.md", &table());
     let documented: String = table().lines().map(|line| format!("//! {line}\n")).collect();
     check("src/lib.rs", &documented);
+}
+
+#[test]
+fn the_short_table_of_methods_has_rows_of_the_whole_one() {
+    let (table, readme) = (table(), read("README.md"));
+    let heading = table.lines().next().unwrap();
+    let from_heading = readme.lines().skip_while(|line| *line != heading);
+    let short: Vec<&str> = from_heading.take_while(|line| line.starts_with('|')).collect();
+    // Two lines are the heading.
+    assert!(short.len() > 2, "README.md has no table of methods under {heading}");
+    for row in short {
+        let known = table.lines().any(|line| line == row);
+        assert!(
+            known,
+            "README.md has a row that the registry does not:\n{row}\n\nIt has:\n\n{table}"
+        );
+    }
 }
 
 #[test]
