@@ -7,7 +7,7 @@ use crate::server::{Outcome, Server};
 
 /// A Python that has these packages, in an environment of the tests' own; says so if there is none.
 fn python(packages: &[&str]) -> Option<PathBuf> {
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/python/bin/python");
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/python/bin/python");
     let imports: Vec<String> = packages.iter().map(|package| format!("import {package}")).collect();
     let check = Command::new(&python).args(["-c", &imports.join("; ")]).output();
     if !check.is_ok_and(|check| check.status.success()) {
@@ -22,7 +22,7 @@ fn python(packages: &[&str]) -> Option<PathBuf> {
 }
 
 fn run(python: &Path, example: &str, argument: &str) -> Outcome {
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/python");
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/python");
     Command::new(python).arg(examples.join(example)).arg(argument).output().unwrap().into()
 }
 

@@ -23,7 +23,7 @@ impl Drop for Store {
 impl Store {
     fn start() -> Option<Self> {
         let installed =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/moto/bin/moto_server");
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/moto/bin/moto_server");
         let moto = std::env::var_os("MOTO_SERVER").map_or(installed, PathBuf::from);
         if !moto.exists() {
             println!("skipped: no S3 server");

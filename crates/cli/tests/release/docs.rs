@@ -32,7 +32,7 @@ fn blocks(page: &str) -> Vec<Block> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Runs a block in the directory of its page, with the program on the path.

@@ -174,7 +174,7 @@ fn colours_can_be_told_apart_in_light_and_dark() {
 }
 
 fn in_target(path: &str) -> Option<PathBuf> {
-    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(path))
+    Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(path))
         .filter(|path| path.exists())
 }
 

@@ -271,7 +271,7 @@ async fn hierarchies_of_columns_with_any_name_are_queries() {
 
 /// Ten rows of 'a' and 1, and ten of a long string and NaN, of which the file has no statistics.
 const PARTIAL_STATISTICS: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/faults/partial_statistics.parquet");
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/partial_statistics.parquet");
 
 #[tokio::test]
 async fn row_groups_without_statistics_are_published_as_they_are() {

@@ -42,7 +42,7 @@ fn the_commands_of_the_page_run() {
     if !has_psql() || !has_bash() {
         return;
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/query-service.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/query-service.md");
     let page = fs::read_to_string(page).unwrap();
     let [free] = free_ports().map(|port: u16| port.to_string());
     let directory = TempDir::new().unwrap();
@@ -79,7 +79,7 @@ fn the_commands_of_the_page_run() {
 
 #[test]
 fn the_example_policy_works() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let policy = fs::read_to_string(root.join("examples/serve/policy.toml")).unwrap();
     // Two levels down, as in the repository: what it reads and writes is beside the sources.
     let directory = TempDir::new().unwrap();

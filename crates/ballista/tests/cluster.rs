@@ -190,7 +190,7 @@ async fn one_and_two_executors_make_the_same_release_and_it_is_valid() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_documentation_start_a_cluster() {
     let directory = directory(1000);
-    let page = include_str!("../../docs/cluster.md");
+    let page = include_str!("../../../docs/cluster.md");
     let trial = page.split("On one machine, for a trial:").nth(1).unwrap();
     let commands = trial.split("```").nth(1).unwrap().lines().skip(1);
     let mut commands: Vec<String> = commands.map(str::to_owned).collect();

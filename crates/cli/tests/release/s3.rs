@@ -28,7 +28,7 @@ impl Drop for Server {
 
 fn moto() -> Option<PathBuf> {
     let named = std::env::var_os("MOTO_SERVER").map(PathBuf::from);
-    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/moto/bin/moto_server");
+    let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/moto/bin/moto_server");
     named.into_iter().chain([installed]).find(|path| path.exists())
 }
 
