@@ -8,6 +8,7 @@ mod closed;
 mod constraints;
 mod covers;
 mod documentation;
+mod layers;
 mod order;
 mod people;
 mod promises;

@@ -473,7 +473,8 @@ fn a_failed_publish_leaves_neither_file_behind() {
 /// Half of the rows are in a row group of which the file has no statistics.
 #[test]
 fn plain_queries_read_what_is_in_a_file() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/partial_statistics.parquet");
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/partial_statistics.parquet");
     let query = format!(
         "SELECT count(DISTINCT note) AS notes, max(length(note)) AS longest,
            count(*) FILTER (WHERE isnan(score)) AS nans FROM '{file}'; SELECT length(max(note)) AS largest FROM '{file}'"

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, ours, unknown};
 use crate::engine::census::{self, CensusOptions, HierarchyTable};
-use crate::engine::logical::AnonymizeNode;
+use crate::engine::options::Spec;
+use crate::engine::plan::AnonymizeNode;
 use crate::engine::reports::{Report, ReportNode};
-use crate::engine::spec::Spec;
 
 /// Knows the logical nodes of this crate and its sample tables; the codec behind it knows the rest.
 #[derive(Debug)]

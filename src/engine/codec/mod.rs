@@ -19,7 +19,6 @@ mod logical;
 mod physical;
 #[cfg(test)]
 mod tests;
-pub(crate) mod wire;
 
 pub use logical::AnonymizeLogicalCodec;
 pub use physical::AnonymizePhysicalCodec;

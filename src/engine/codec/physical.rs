@@ -17,9 +17,9 @@ use crate::engine::census::{CensusExec, CensusScan};
 use crate::engine::exec::{
     AnonymizeExec, CellExec, CellStep, CompactBatchesExec, ReleaseShape, WithheldErrorsExec,
 };
-use crate::engine::logical::Binding;
+use crate::engine::options::Spec;
+use crate::engine::plan::Binding;
 use crate::engine::reports::{Report, ReportExec};
-use crate::engine::spec::Spec;
 
 /// Knows the operators of this crate; the codec behind it knows the rest.
 #[derive(Debug)]

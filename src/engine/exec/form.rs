@@ -10,7 +10,7 @@ use crate::columnar::{
     Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
 };
 use crate::engine::execution_error;
-use crate::engine::spec::{HierarchySource, Spec, Suppress};
+use crate::engine::options::{HierarchySource, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::{cover_loss, loss, node_loss, precision};

@@ -1,10 +1,10 @@
 //! `anonymize` as a physical operator.
 
 mod cells;
-mod cluster;
 mod compact;
 mod emit;
 mod form;
+mod hierarchies;
 mod intake;
 mod metrics;
 mod pass_through;
@@ -38,15 +38,13 @@ use datafusion::physical_plan::{
 };
 
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
-pub use cluster::PlanForCluster;
 pub use compact::CompactBatchesExec;
-pub(super) use compact::compact_what_leaves;
+pub(super) use hierarchies::{resolve, resolve_levels};
 pub use withheld::WithheldErrorsExec;
 
-use super::logical::{Binding, metadata, output_fields};
-use super::spec::Spec;
-use super::written::check_variant;
 use crate::columnar::OutputColumn;
+use crate::engine::options::Spec;
+use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
 ///
@@ -188,7 +186,7 @@ impl AnonymizeExec {
     }
 
     /// The same operator over its whole input in one partition.
-    fn in_one_task(&self) -> Self {
+    pub(super) fn in_one_task(&self) -> Self {
         use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
         let mut plan = Self { one_task: true, ..self.clone() };
         if plan.input_partitions() > 1 {

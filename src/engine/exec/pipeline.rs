@@ -15,6 +15,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::emit::{Emission, Prepared};
 use super::form::{Former, VerifiedClasses};
+use super::hierarchies::{resolve, resolve_levels};
 use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
@@ -25,9 +26,8 @@ use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys, changed_input,
 };
-use crate::engine::hierarchies::{resolve, resolve_levels};
-use crate::engine::logical::Binding;
-use crate::engine::spec::{Publish, Spec};
+use crate::engine::options::{Publish, Spec};
+use crate::engine::plan::Binding;
 use crate::engine::{execution_error, looked_at, without_values};
 use crate::model::{Cancel, Classes, Purpose, ties};
 

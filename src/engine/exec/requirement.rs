@@ -6,7 +6,7 @@ use datafusion::common::{Result, exec_err};
 
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::execution_error;
-use crate::engine::spec::Spec;
+use crate::engine::options::Spec;
 use crate::error::Error;
 use crate::method::Variant;
 use crate::model::{Grades, Model, Requirement};

@@ -3,7 +3,7 @@
 use datafusion::common::{Column, DFSchema};
 
 use super::{Options, find_column};
-use crate::engine::config::AnonymizeConfig;
+use crate::engine::options::AnonymizeConfig;
 use crate::error::{Error, Result};
 use crate::method::classfly::Constraint;
 

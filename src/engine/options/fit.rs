@@ -2,7 +2,7 @@
 
 use super::Options;
 use crate::columnar::Ranges;
-use crate::engine::spec::Suppress;
+use crate::engine::options::Suppress;
 use crate::error::{Error, Result};
 use crate::method::{Family, MethodOption, MethodRef, Variant};
 

@@ -7,7 +7,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::{Hierarchy, Options, find_column};
 use crate::columnar::{Automatic, Kind};
-use crate::engine::spec::{HierarchySource, QuasiIdentifier};
+use crate::engine::options::{HierarchySource, QuasiIdentifier};
 use crate::error::{Error, Result};
 use crate::hierarchy::{date_steps, float_intervals, prefixes};
 

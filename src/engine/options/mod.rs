@@ -1,6 +1,7 @@
 //! What a caller asks for, from SQL or from Rust, and the checks that turn it into a [`Spec`].
 
 mod clustering;
+mod config;
 mod constraints;
 mod definition;
 mod file;
@@ -9,13 +10,16 @@ mod hierarchies;
 mod kinds;
 mod models;
 mod roles;
+mod secret;
 mod slicing;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod value;
 
 use std::str::FromStr;
 
+pub use config::AnonymizeConfig;
 pub(super) use constraints::constraint_columns;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::LogicalPlan;
@@ -26,11 +30,13 @@ pub(super) use kinds::{Column as ColumnKind, Kind, Number, Text, Whole};
 pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
+pub(super) use secret::SessionSecret;
+pub(super) use spec::{
+    COLUMN_GROUPS, Grading, HierarchySource, LevelSource, QuasiIdentifier, SlicingSpec, listed,
+};
+pub use spec::{Models, Publish, Spec, Suppress};
 pub use value::{Name, Relation, Value};
 
-use super::config::AnonymizeConfig;
-use super::logical::COLUMN_GROUPS;
-use super::spec::Spec;
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::method::{Family, MethodRef, Variant};

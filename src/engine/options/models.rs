@@ -4,7 +4,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::{Options, Sensitivity, in_range};
 use crate::columnar::ListedLevels;
-use crate::engine::spec::{Grading, LevelSource, Models};
+use crate::engine::options::{Grading, LevelSource, Models};
 use crate::error::{Error, Result};
 use crate::model::MAX_LEVELS;
 

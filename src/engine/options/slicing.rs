@@ -2,7 +2,7 @@
 
 use super::{Options, in_range};
 use crate::association::MAX_SET;
-use crate::engine::spec::SlicingSpec;
+use crate::engine::options::SlicingSpec;
 use crate::error::{Error, Result};
 use crate::method::slicing::least_groups;
 use crate::method::{Family, MethodRef, Variant};

@@ -15,9 +15,9 @@ use futures::StreamExt;
 use super::grouping::converted;
 use super::plan::{mistake, type_of};
 use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, grouped_type};
-use crate::engine::hierarchies::resolve;
+use crate::engine::exec::resolve;
+use crate::engine::options::QuasiIdentifier;
 use crate::engine::options::{Options, find_column};
-use crate::engine::spec::QuasiIdentifier;
 use crate::engine::{execution_error, without_values};
 use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
 

@@ -55,14 +55,12 @@ mod plan;
 mod privacy;
 mod sensitivity;
 mod slices;
-mod sql;
 mod utility;
 
 pub use constraints::ConstraintsSpec;
 pub use exec::ReportExec;
 pub use node::ReportNode;
 pub use plan::{Published, plan_privacy_report, plan_utility_report};
-pub(super) use sql::{privacy_report, utility_report};
 
 use std::fmt;
 use std::ops::Range;
@@ -73,8 +71,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 pub use associations::AssociationsSpec;
 use classes::ClassesSpec;
 
-use super::spec::{Grading, QuasiIdentifier};
 use crate::columnar::PublishedForm;
+use crate::engine::options::{Grading, QuasiIdentifier};
 use crate::measure::{RuleLimits, Targets};
 
 /// A checked request for a report.

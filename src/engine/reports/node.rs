@@ -10,7 +10,7 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result, assert_eq_or_internal_er
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 use super::Report;
-use crate::engine::logical::take_back_filter;
+use crate::engine::plan::take_back_filter;
 
 /// A report over its grouped inputs, and the tables of its hierarchies.
 ///

@@ -21,9 +21,9 @@ use super::{
     UtilitySpec,
 };
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
-use crate::engine::logical::hierarchy_input;
+use crate::engine::options::Grading;
 use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
-use crate::engine::spec::Grading;
+use crate::engine::plan::hierarchy_input;
 use crate::error::Error;
 use crate::measure::Targets;
 

@@ -13,9 +13,9 @@ use super::PrivacySpec;
 use super::classes::{self, Classes};
 use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
+use crate::engine::exec::resolve_levels;
 use crate::engine::execution_error;
-use crate::engine::hierarchies::resolve_levels;
-use crate::engine::spec::Grading;
+use crate::engine::options::Grading;
 use crate::measure::{ColumnRisk, Distribution, Measure, RankLevels, Risk, ValueCount};
 
 /// Reads the groups and measures them. Behind the published groups stand, where there are two

@@ -13,8 +13,8 @@ use super::TwoTableUtilitySpec;
 use super::classes::{self, Classes, ClassesSpec};
 use super::privacy::rank_levels;
 use crate::columnar::{ListedLevels, ModelledValues};
-use crate::engine::hierarchies::resolve_levels;
-use crate::engine::spec::Grading;
+use crate::engine::exec::resolve_levels;
+use crate::engine::options::Grading;
 use crate::measure::{Distribution, LevelWeights, Measure, RankLevels, ValueCount};
 
 /// Levels of which a class must have a value to count: the paper's two most sensitive ones.

@@ -12,8 +12,8 @@ use futures::StreamExt;
 use super::grouping::Groups;
 use super::{UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
+use crate::engine::exec::{resolve, resolve_levels};
 use crate::engine::execution_error;
-use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.

@@ -19,12 +19,14 @@
 //!   directory stays on disk, which the next write beside it removes, or parts of uploads, which are never listed.
 
 mod area;
+mod arrow_files;
 mod durable;
 mod hidden;
 mod moves;
 mod publish;
 mod sink;
 mod store;
+mod two_tables;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,12 +55,13 @@ use tokio::sync::RwLock;
 
 use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
-use super::arrow_files::with_plain_columns;
-use super::exec::{AnonymizeExec, CellExec};
-use super::logical::is_of_release;
+use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::plan::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
-pub(super) use sink::unstaged;
+pub use two_tables::{TwoFiles, write_two_tables};
+
+pub(super) use self::arrow_files::with_plain_columns;
 
 /// Stages the writes of releases: `COPY`, `INSERT INTO` files and `DataFrame::write_…`.
 ///

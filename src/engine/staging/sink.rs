@@ -57,7 +57,7 @@ pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
 }
 
 /// The write itself, for those who stage several together.
-pub(in crate::engine) fn unstaged(write: &DataSinkExec) -> &DataSinkExec {
+pub(super) fn unstaged(write: &DataSinkExec) -> &DataSinkExec {
     write.sink().downcast_ref::<StagedSink>().map_or(write, |staged| &staged.write)
 }
 

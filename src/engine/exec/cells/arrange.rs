@@ -22,7 +22,7 @@ use crate::columnar::{
 use crate::engine::exec::form::unit_models;
 use crate::engine::exec::requirement::{Asked, check_persons};
 use crate::engine::execution_error;
-use crate::engine::spec::Spec;
+use crate::engine::options::Spec;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
 /// Puts the counts of all partitions together and merges what cannot stand alone.

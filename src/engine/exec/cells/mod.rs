@@ -71,7 +71,7 @@ use self::once::Once;
 use self::step::{CELL_KEY, class_order};
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
-use crate::engine::spec::Spec;
+use crate::engine::options::Spec;
 use crate::engine::{execution_error, looked_at, without_values};
 
 /// One operator of a release in cells; see the module.

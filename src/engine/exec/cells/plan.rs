@@ -18,8 +18,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 
 use super::CellExec;
 use super::step::{CELL_KEY, CellColumns, CellStep, class_order, row_order};
-use crate::engine::config::AnonymizeConfig;
 use crate::engine::exec::{AnonymizeExec, pipeline};
+use crate::engine::options::AnonymizeConfig;
 
 type Plan = Arc<dyn ExecutionPlan>;
 

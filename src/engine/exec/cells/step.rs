@@ -10,7 +10,7 @@ use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::columnar::{Layout, page_schema};
-use crate::engine::logical::Binding;
+use crate::engine::plan::Binding;
 
 /// The cell of a row.
 pub(super) const CELL: &str = "__anonymize_cell";
@@ -61,7 +61,7 @@ pub enum CellStep {
         /// Where the columns are that the sketches are about.
         columns: CellColumns,
         /// The input of the sketches.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
     },
     /// Counts by leaf of the cut tree, from the survey and the input.
@@ -71,7 +71,7 @@ pub enum CellStep {
         /// Where the columns are that were counted.
         columns: CellColumns,
         /// The input of the counts.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
         /// Partitions that rows are exchanged to.
         partitions: usize,
@@ -83,10 +83,10 @@ pub enum CellStep {
         /// Roles of the input's columns.
         binding: Binding,
         /// The input as it was before rows had cells.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
         /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
         schema: SchemaRef,
         /// Columns of the full output that are wanted, all if `None`.
         projection: Option<Vec<usize>>,
@@ -96,7 +96,7 @@ pub enum CellStep {
     /// The release, from verified classes.
     Gather {
         /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::schema"))]
+        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
         schema: SchemaRef,
         /// Which of these columns are numbers of classes.
         class_ids: Vec<usize>,

@@ -124,7 +124,11 @@ impl fmt::Display for Grading {
 }
 
 /// The choice of that name, or an error that lists the choices.
-pub(super) fn choose<T: Copy>(option: &str, name: &str, choices: &[(&str, T)]) -> Result<T> {
+pub(in crate::engine) fn choose<T: Copy>(
+    option: &str,
+    name: &str,
+    choices: &[(&str, T)],
+) -> Result<T> {
     let chosen = choices.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     chosen.map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<String> = choices.iter().map(|(name, _)| format!("'{name}'")).collect();
@@ -176,7 +180,7 @@ impl fmt::Display for HierarchySource {
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct QuasiIdentifier {
     /// The input column.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::column"))]
+    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::column"))]
     pub column: Column,
     /// Its hierarchy, if one was given.
     pub hierarchy: Option<HierarchySource>,
@@ -259,13 +263,13 @@ pub struct Spec {
     /// Published generalized.
     pub quasi_identifiers: Vec<QuasiIdentifier>,
     /// Published as they are, protected by the models.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::columns"))]
+    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::columns"))]
     pub sensitive: Vec<Column>,
     /// Published as they are.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::columns"))]
+    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::columns"))]
     pub keep: Vec<Column>,
     /// Counted instead of rows, never published.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::codec::wire::maybe_column"))]
+    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::maybe_column"))]
     pub privacy_unit: Option<Column>,
     /// The largest share of a class that one person may hold.
     pub unit_share: Option<f64>,
@@ -447,8 +451,11 @@ impl fmt::Display for Spec {
     }
 }
 
+/// The column that says which columns of a bucket were permuted together.
+pub(in crate::engine) const COLUMN_GROUPS: &str = "column_groups";
+
 /// Entries as `name=value, …`.
-pub(super) fn listed(entries: Vec<(&'static str, String)>) -> String {
+pub(in crate::engine) fn listed(entries: Vec<(&'static str, String)>) -> String {
     let entry = |(name, value)| format!("{name}={value}");
     entries.into_iter().map(entry).collect::<Vec<String>>().join(", ")
 }

@@ -27,11 +27,11 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use super::exec::{AnonymizeExec, CellExec};
-use super::reports::ReportExec;
+use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::reports::ReportExec;
 
 /// The same plan over files of which only the number of rows and bytes is known.
-pub(super) fn without_file_statistics(
+pub(in crate::engine) fn without_file_statistics(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let forget = |plan: Arc<dyn ExecutionPlan>| {
@@ -152,7 +152,7 @@ impl PhysicalOptimizerRule for SoundPruning {
 }
 
 /// The same plan, in which no row group is skipped because of a predicate that its statistics cannot answer.
-pub(super) fn pruned_by_what_is_told(
+pub(in crate::engine) fn pruned_by_what_is_told(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let read_all = |plan: Arc<dyn ExecutionPlan>| {

@@ -7,12 +7,11 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::prelude::DataFrame;
 
-use super::config::AnonymizeConfig;
-use super::logical::{AnonymizeNode, hierarchy_input};
-use super::options::{Anonymize, Hierarchy, Options, Sensitivity};
-use super::planning_error;
-use super::session::SessionSecret;
-use super::spec::Models;
+use super::node::{AnonymizeNode, hierarchy_input};
+use crate::engine::options::{
+    Anonymize, AnonymizeConfig, Hierarchy, Models, Options, Sensitivity, SessionSecret,
+};
+use crate::engine::planning_error;
 use crate::model::AlphaScope;
 
 impl From<Options> for Anonymize {
@@ -148,7 +147,7 @@ impl Anonymize {
 }
 
 /// Checks the request and makes the node: the one way from SQL and from Rust.
-pub(super) fn plan_anonymize(
+pub(in crate::engine) fn plan_anonymize(
     options: Options,
     input: LogicalPlan,
     state: &SessionState,

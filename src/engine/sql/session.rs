@@ -7,28 +7,13 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use super::config::AnonymizeConfig;
-use super::exec::PlanCells;
-use super::file_statistics::ForgetFileStatistics;
-use super::physical::AnonymizeQueryPlanner;
 use super::planner::AnonymizeRelationPlanner;
-use super::staging::StageReleases;
-use super::visible_order::OrderByVisibleColumns;
-use super::{execution_error, planning_error};
+use crate::engine::exec::PlanCells;
+use crate::engine::options::{AnonymizeConfig, SessionSecret};
+use crate::engine::rules::{AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns};
+use crate::engine::staging::StageReleases;
+use crate::engine::{execution_error, planning_error};
 use crate::model::Secret;
-
-/// The secret of queries that name none, drawn once so that queries of a session agree.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SessionSecret(Secret);
-
-impl SessionSecret {
-    pub(super) fn of(config: &SessionConfig) -> Result<Secret> {
-        match config.get_extension::<Self>() {
-            Some(secret) => Ok(secret.0),
-            None => Secret::random().map_err(execution_error),
-        }
-    }
-}
 
 /// Registers everything: the SQL functions, the settings and the planning of their operators.
 ///

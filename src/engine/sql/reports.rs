@@ -5,10 +5,10 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::sql::sqlparser::ast::FunctionArg;
 
-use super::plan::{Published, plan_privacy_report, plan_utility_report};
-use crate::engine::arguments::Arguments;
+use super::arguments::Arguments;
+use super::planner::AnonymizeRelationPlanner;
 use crate::engine::options::ColumnKind;
-use crate::engine::planner::AnonymizeRelationPlanner;
+use crate::engine::reports::{Published, plan_privacy_report, plan_utility_report};
 
 /// `privacy_report(published, …)`.
 pub(in crate::engine) fn privacy_report(

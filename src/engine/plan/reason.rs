@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::{DataFusionError, plan_datafusion_err};
 
-use super::spec::Spec;
+use crate::engine::options::Spec;
 use crate::method::{Family, Variant};
 
 /// Marks the schema of a release that must not be written, so that a table made of it (`CREATE TABLE … AS`) says so too.
@@ -13,7 +13,7 @@ const MARK: &str = "anonymize.not_to_be_written";
 
 /// Why a release must not be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(in crate::engine) enum Reason {
     /// The paper's version of the method gives people away.
     Variant,
     /// The seed can be found by trying; `SET anonymize.allow_short_seeds = true` allows it all the same.
@@ -23,7 +23,7 @@ pub(super) enum Reason {
 impl Reason {
     const ALL: [Self; 2] = [Self::Variant, Self::ShortSeed];
 
-    pub(super) fn of(spec: &Spec) -> Option<Self> {
+    pub(in crate::engine) fn of(spec: &Spec) -> Option<Self> {
         if spec.method.family() == Family::TwoTables && spec.variant == Variant::Paper {
             return Some(Self::Variant);
         }
@@ -31,7 +31,7 @@ impl Reason {
     }
 
     /// Why a table must not be written that was made of a release.
-    pub(super) fn of_table(schema: &Schema) -> Option<Self> {
+    pub(in crate::engine) fn of_table(schema: &Schema) -> Option<Self> {
         let mark = schema.metadata().get(MARK)?;
         Self::ALL.into_iter().find(|reason| reason.name() == mark)
     }
@@ -43,7 +43,7 @@ impl Reason {
         }
     }
 
-    pub(super) fn error(self) -> DataFusionError {
+    pub(in crate::engine) fn error(self) -> DataFusionError {
         match self {
             Self::Variant => plan_datafusion_err!(
                 "variant => 'paper' of method 'alpha_k' groups rows in the order of their quasi-identifiers, which a \
@@ -59,7 +59,7 @@ impl Reason {
 }
 
 /// Marks the metadata of a release that must not be written.
-pub(super) fn mark(spec: &Spec, metadata: &mut BTreeMap<String, String>) {
+pub(in crate::engine) fn mark(spec: &Spec, metadata: &mut BTreeMap<String, String>) {
     if let Some(reason) = Reason::of(spec) {
         metadata.insert(MARK.to_owned(), reason.name().to_owned());
     }

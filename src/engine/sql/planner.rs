@@ -17,10 +17,10 @@ use futures::FutureExt;
 use parking_lot::RwLock;
 
 use super::arguments::{Arguments, fold, text_value};
-use super::builder::plan_anonymize;
-use super::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_census};
-use super::options::{Number, Options, Relation, Text, Whole};
 use super::reports::{privacy_report, utility_report};
+use crate::engine::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_census};
+use crate::engine::options::{Number, Options, Relation, Text, Whole};
+use crate::engine::plan::plan_anonymize;
 
 /// Plans the table functions of this crate. Everything else goes to the next planner.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl AnonymizeRelationPlanner {
     }
 
     /// The options that a function shares with `anonymize`, with their relations looked up.
-    pub(super) fn options(
+    pub(in crate::engine) fn options(
         &self,
         arguments: &mut Arguments,
         context: &mut dyn RelationPlannerContext,
@@ -105,7 +105,7 @@ impl AnonymizeRelationPlanner {
     }
 
     /// An argument that names or is a relation.
-    pub(super) fn relation(
+    pub(in crate::engine) fn relation(
         &self,
         function: &str,
         value: SqlExpr,

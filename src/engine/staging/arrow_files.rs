@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
 /// Makes `COPY … STORED AS ARROW` write plain columns. An Arrow file has a single dictionary per column, while those
 /// of a release differ from batch to batch: each holds only what its batch shows.
-pub(super) fn with_plain_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(in crate::engine) fn with_plain_columns(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_down(|plan| match plan {
         LogicalPlan::Copy(copy) if copy.file_type.get_ext() == "arrow" => plain_copy(copy),
         plan => Ok(Transformed::no(plan)),

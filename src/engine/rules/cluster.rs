@@ -8,9 +8,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::AnonymizeExec;
-use super::withheld::withhold_errors_of_inputs;
+use super::withhold::withhold_errors_of_inputs;
 use crate::engine::census::CensusExec;
+use crate::engine::exec::AnonymizeExec;
 
 /// Makes plans fit for an engine that runs every partition of a scan in a task of its own, as Ballista does.
 ///

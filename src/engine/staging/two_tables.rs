@@ -20,11 +20,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::errors::without_values_of_kernels;
-use super::exec::AnonymizeExec;
-use super::looked_at;
-use super::staging::{Staging, unstaged};
-use super::written::check_may_be_written;
+use super::Staging;
+use super::sink::unstaged;
+use crate::engine::exec::AnonymizeExec;
+use crate::engine::plan::check_may_be_written;
+use crate::engine::{looked_at, without_values_of_kernels};
 
 /// Where the two tables go. The endings `.parquet`, `.csv` and `.json` choose the format.
 #[derive(Debug, Clone, PartialEq, Eq)]

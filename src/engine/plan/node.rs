@@ -13,12 +13,9 @@ use datafusion::logical_expr::{
 };
 
 use super::reason;
-use super::spec::{Publish, Spec, listed};
 use crate::columnar::{ColumnGroups, Kind, OutputColumn};
+use crate::engine::options::{COLUMN_GROUPS, Publish, Spec, listed};
 use crate::method::Family;
-
-/// The column that says which columns of a bucket were permuted together.
-pub(super) const COLUMN_GROUPS: &str = "column_groups";
 
 /// The qualifier of the output's columns, until an alias replaces it.
 pub const QUALIFIER: &str = "anonymize";
@@ -35,11 +32,11 @@ pub const QUALIFIER: &str = "anonymize";
 ///    are taken back here and applied to the output.
 #[derive(Debug, Clone)]
 pub struct AnonymizeNode {
-    pub(super) spec: Arc<Spec>,
-    pub(super) input: LogicalPlan,
-    pub(super) hierarchies: Vec<LogicalPlan>,
+    pub(in crate::engine) spec: Arc<Spec>,
+    pub(in crate::engine) input: LogicalPlan,
+    pub(in crate::engine) hierarchies: Vec<LogicalPlan>,
     /// Predicates without columns that belong above the node.
-    pub(super) filters: Vec<Expr>,
+    pub(in crate::engine) filters: Vec<Expr>,
     schema: DFSchemaRef,
 }
 
@@ -56,7 +53,7 @@ impl AnonymizeNode {
     }
 
     /// Positions of the roles' columns in the input.
-    pub(super) fn binding(&self) -> Result<Binding> {
+    pub(in crate::engine) fn binding(&self) -> Result<Binding> {
         Binding::new(&self.spec, self.input.schema())
     }
 }
@@ -153,14 +150,18 @@ fn output_schema(spec: &Spec, input: &DFSchema) -> Result<DFSchema> {
 }
 
 /// The fields of the output. Descriptions of raw quasi-identifiers are not carried over.
-pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> Result<Vec<Field>> {
+pub(in crate::engine) fn output_fields(
+    spec: &Spec,
+    binding: &Binding,
+    input: &Schema,
+) -> Result<Vec<Field>> {
     let payload = binding.payload();
     let field = |column: OutputColumn| {
         Ok(match column {
             OutputColumn::QuasiIdentifier(index) | OutputColumn::SlicedQuasiIdentifier(index) => {
                 let field = input.field(binding.quasi_identifiers[index]);
-                let kind =
-                    Kind::of(field.data_type(), field.name()).map_err(super::planning_error)?;
+                let kind = Kind::of(field.data_type(), field.name())
+                    .map_err(crate::engine::planning_error)?;
                 Field::new(field.name(), spec.ranges.published_type(field.data_type(), kind), true)
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
@@ -183,7 +184,7 @@ pub(super) fn output_fields(spec: &Spec, binding: &Binding, input: &Schema) -> R
 const METHOD: &str = "anonymize.method";
 
 /// What a reader of the release may know about how it was made: never values, never the seed.
-pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
+pub(in crate::engine) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     let mut metadata = BTreeMap::from([(METHOD.to_owned(), spec.method.to_string())]);
     if spec.method.family() == Family::Constraints {
         metadata.insert("anonymize.constraints".to_owned(), spec.named_constraints());
@@ -207,12 +208,12 @@ pub(super) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
 }
 
 /// Whether these are rows of a release, by what [`metadata`] says of them: also when a table was made of them since.
-pub(super) fn is_of_release(schema: &Schema) -> bool {
+pub(in crate::engine) fn is_of_release(schema: &Schema) -> bool {
     schema.metadata().contains_key(METHOD)
 }
 
 /// A hierarchy table as an input of the node: text columns under names nothing else has.
-pub(super) fn hierarchy_input(plan: LogicalPlan, number: usize) -> Result<LogicalPlan> {
+pub(in crate::engine) fn hierarchy_input(plan: LogicalPlan, number: usize) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = (plan.schema().columns().into_iter().enumerate())
         .map(|(level, column)| {
             cast(Expr::Column(column), DataType::Utf8)
@@ -298,7 +299,7 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
 }
 
 /// Removes a predicate without columns that was pushed onto an input, and remembers it.
-pub(super) fn take_back_filter(
+pub(in crate::engine) fn take_back_filter(
     new: LogicalPlan,
     old: &LogicalPlan,
     filters: &mut Vec<Expr>,

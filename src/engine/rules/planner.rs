@@ -18,13 +18,14 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::arrow_files::with_plain_columns;
-use super::exec::{AnonymizeExec, PlanCells, PlanForCluster, compact_what_leaves};
+use super::cluster::PlanForCluster;
+use super::compact::compact_what_leaves;
 use super::file_statistics::{pruned_by_what_is_told, without_file_statistics};
-use super::logical::{AnonymizeNode, is_of_release};
-use super::reports::{ReportExec, ReportNode};
 use super::visible_order::OrderByVisibleColumns;
-use super::written::check_may_be_written;
+use crate::engine::exec::{AnonymizeExec, PlanCells};
+use crate::engine::plan::{AnonymizeNode, check_may_be_written, is_of_release};
+use crate::engine::reports::{ReportExec, ReportNode};
+use crate::engine::staging::with_plain_columns;
 
 /// Plans the operators of this crate; for hosts with a query planner of their own.
 #[derive(Debug, Default)]

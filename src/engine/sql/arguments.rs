@@ -10,22 +10,22 @@ use datafusion::sql::sqlparser::ast::{
     Value as SqlValue,
 };
 
-use super::options::{Kind, Name, Options, Place, Relation, Value, did_you_mean};
-use super::planning_error;
+use crate::engine::options::{Kind, Name, Options, Place, Relation, Value, did_you_mean};
+use crate::engine::planning_error;
 
 /// The arguments of one call, sorted into relations and named options.
 #[derive(Debug)]
-pub(super) struct Arguments {
-    pub(super) function: &'static str,
+pub(in crate::engine) struct Arguments {
+    pub(in crate::engine) function: &'static str,
     /// Unnamed arguments, in order.
-    pub(super) relations: Vec<SqlExpr>,
+    pub(in crate::engine) relations: Vec<SqlExpr>,
     named: Vec<(String, SqlExpr)>,
 }
 
 impl Arguments {
     /// Sorts the arguments of a call and refuses options that the function does not have: those that it shares
     /// with `anonymize`, and its own.
-    pub(super) fn new(
+    pub(in crate::engine) fn new(
         function: &'static str,
         args: Vec<FunctionArg>,
         own: &[&'static str],
@@ -89,13 +89,16 @@ impl Arguments {
         Ok(())
     }
 
-    pub(super) fn take(&mut self, name: &str) -> Option<SqlExpr> {
+    pub(in crate::engine) fn take(&mut self, name: &str) -> Option<SqlExpr> {
         let position = self.named.iter().position(|(given, _)| given == name)?;
         Some(self.named.swap_remove(position).1)
     }
 
     /// The options that the function shares with `anonymize`. Relations among them are still to be looked up.
-    pub(super) fn options(&mut self, context: &mut dyn RelationPlannerContext) -> Result<Options> {
+    pub(in crate::engine) fn options(
+        &mut self,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<Options> {
         let place = Place::Sql(self.function);
         let mut options = Options::default();
         for definition in Options::definitions(place) {
@@ -108,7 +111,7 @@ impl Arguments {
     }
 
     /// An option of the function's own.
-    pub(super) fn read<K: Kind>(
+    pub(in crate::engine) fn read<K: Kind>(
         &mut self,
         name: &'static str,
         context: &mut dyn RelationPlannerContext,
@@ -231,7 +234,7 @@ fn expression(function: &str, name: &str, arg: FunctionArgExpr) -> Result<SqlExp
 }
 
 /// The value of a constant expression, `None` if it is not constant.
-pub(super) fn fold(
+pub(in crate::engine) fn fold(
     value: SqlExpr,
     context: &mut dyn RelationPlannerContext,
 ) -> Option<ScalarValue> {
@@ -245,7 +248,7 @@ pub(super) fn fold(
     }
 }
 
-pub(super) fn text_value(value: &SqlValue) -> Option<String> {
+pub(in crate::engine) fn text_value(value: &SqlValue) -> Option<String> {
     match value {
         SqlValue::SingleQuotedString(text)
         | SqlValue::DoubleQuotedString(text)

@@ -5,10 +5,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 
-use super::config::AnonymizeConfig;
-use super::logical::AnonymizeNode;
+use super::node::AnonymizeNode;
 use super::reason::Reason;
-use super::spec::Spec;
+use crate::engine::options::{AnonymizeConfig, Spec};
 
 /// Errors if a release in the plan must not be written: it uses the paper's version of `alpha_k`, or a seed that is
 /// short without `SET anonymize.allow_short_seeds = true`. Tables that were made of such a release count too.
@@ -35,7 +34,7 @@ pub fn check_may_be_written(plan: &LogicalPlan, options: &ConfigOptions) -> Resu
 }
 
 /// Errors if the version of the method gives people away.
-pub(super) fn check_variant(spec: &Spec) -> Result<()> {
+pub(in crate::engine) fn check_variant(spec: &Spec) -> Result<()> {
     match Reason::of(spec) {
         Some(reason @ Reason::Variant) => Err(reason.error()),
         _ => Ok(()),

@@ -15,7 +15,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
-use super::exec::AnonymizeExec;
+use crate::engine::exec::AnonymizeExec;
 
 /// Tells every [`AnonymizeExec`] which of its columns reach the reader of the query unchanged.
 ///

@@ -10,15 +10,16 @@ use datafusion::object_store::ObjectStoreExt;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
-use super::options::checked_levels;
-use super::spec::{Grading, HierarchySource, LevelSource, QuasiIdentifier};
-use super::without_values;
 use crate::columnar::{ListedLevels, ResolvedHierarchy};
+use crate::engine::options::{
+    Grading, HierarchySource, LevelSource, QuasiIdentifier, checked_levels,
+};
+use crate::engine::without_values;
 use crate::hierarchy::LabelTable;
 
 /// The hierarchy of each quasi-identifier, its labels at hand. `tables` are the plans that the
 /// sources refer to, of one partition each.
-pub(super) async fn resolve(
+pub(in crate::engine) async fn resolve(
     quasi_identifiers: &[QuasiIdentifier],
     tables: &[Arc<dyn ExecutionPlan>],
     context: &Arc<TaskContext>,
@@ -53,7 +54,7 @@ pub(super) async fn resolve(
 }
 
 /// The level of every listed sensitive value.
-pub(super) async fn resolve_levels(
+pub(in crate::engine) async fn resolve_levels(
     grading: &Grading,
     tables: &[Arc<dyn ExecutionPlan>],
     context: &Arc<TaskContext>,
@@ -75,7 +76,7 @@ pub(super) async fn resolve_levels(
         let level = |level: Option<&str>| level.and_then(|level| level.parse::<i64>().ok());
         listed.extend(values.iter().zip(levels).map(|(v, l)| (text(v), level(l))));
     }
-    checked_levels(listed.into_iter()).map_err(super::execution_error)
+    checked_levels(listed.into_iter()).map_err(crate::engine::execution_error)
 }
 
 async fn read_file(

@@ -1,0 +1,14 @@
+//! The logical node of a release, and what its schema says of it.
+
+mod builder;
+mod node;
+mod reason;
+mod written;
+
+pub(super) use builder::plan_anonymize;
+pub use node::AnonymizeNode;
+pub(super) use node::{
+    Binding, hierarchy_input, is_of_release, metadata, output_fields, take_back_filter,
+};
+pub use written::check_may_be_written;
+pub(super) use written::check_variant;

@@ -1,0 +1,15 @@
+//! From logical nodes to operators, and the optimizer rules that keep promises of a release in the plan around it.
+
+mod cluster;
+mod compact;
+mod file_statistics;
+mod planner;
+mod visible_order;
+mod withhold;
+
+pub use cluster::PlanForCluster;
+pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
+pub use planner::{
+    AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,
+};
+pub use visible_order::OrderByVisibleColumns;

@@ -1,0 +1,11 @@
+//! The functions in SQL, and the sessions that know them.
+
+mod arguments;
+mod planner;
+mod reports;
+mod session;
+
+pub use planner::AnonymizeRelationPlanner;
+pub use session::{
+    register_all, register_sql, use_seed, with_cluster_planning, with_planning, with_settings,
+};
