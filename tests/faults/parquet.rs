@@ -234,7 +234,7 @@ async fn check_reports(path: &Path) {
     }
 }
 
-/// Whether DataFusion still reads such a file wrongly by itself. When this fails, `engine/file_statistics.rs`
+/// Whether DataFusion still reads such a file wrongly by itself. When this fails, `engine/rules/file_statistics.rs`
 /// has nothing left to do.
 async fn check_that_plain_queries_are_wrong(path: &Path) {
     let context = unlimited();
