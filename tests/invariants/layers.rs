@@ -135,7 +135,8 @@ fn folders_of_the_engine_make_no_circle() {
 
 #[test]
 fn names_in_braces_are_found() {
-    let code = "use crate::engine::{exec::{A, B}, options, plan::C};\nlet x = crate::engine::sql::Y;";
+    let code =
+        "use crate::engine::{exec::{A, B}, options, plan::C};\nlet x = crate::engine::sql::Y;";
     let names = named_after(code, "crate::engine::");
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(names, ["exec", "options", "plan", "sql"]);

@@ -95,7 +95,7 @@ pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
 }
 
 /// Registers the SQL functions and the settings only, for hosts that plan elsewhere (a cluster's
-/// scheduler) or put [`super::AnonymizeExtensionPlanner`] into a query planner of their own. Such a host
+/// scheduler) or put [`AnonymizeExtensionPlanner`](crate::engine::AnonymizeExtensionPlanner) into a query planner of their own. Such a host
 /// also adds the rules of [`with_planning`] to its physical optimizer; without them the rows of a class leave
 /// in the order of a keyed hash, which tells nothing but does not compress as well, no table is cut into cells, and
 /// a `COPY` that fails can leave a part of a release.
