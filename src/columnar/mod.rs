@@ -43,8 +43,10 @@ pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use live::live_batch;
+#[cfg(feature = "codec")]
+pub(crate) use pages::to_bytes;
 pub(crate) use pages::{
-    Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch, to_bytes,
+    Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch,
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
