@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{UInt32Array, UInt64Array};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 
-use super::cells::{TableHeader, foreign, page, tree_of_pages, tree_page};
-use super::pages::Page;
+use super::cells::{TableHeader, tree_of_pages, tree_page};
+use super::pages::{Page, foreign, page};
 use crate::error::Result;
 use crate::method::cells::CutTree;
 

@@ -16,6 +16,7 @@ mod column_groups;
 mod domain;
 mod intern;
 mod kind;
+mod leaf_counts;
 mod levels;
 mod live;
 mod pages;
@@ -34,13 +35,12 @@ mod values;
 
 pub use automatic::Automatic;
 pub(crate) use cell_plan::CellPlan;
-pub(crate) use cells::{
-    GlobalCodes, LeafCounter, LeafCounts, ModelledCounts, Survey, TableHeader, changed_input,
-};
+pub(crate) use cells::{GlobalCodes, Survey, TableHeader, changed_input};
 pub use coded::CodedChunk;
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
+pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use live::live_batch;
 #[cfg(feature = "codec")]

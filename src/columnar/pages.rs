@@ -119,6 +119,16 @@ pub(crate) fn by_partition(pages: Vec<Page>) -> Vec<Vec<Page>> {
     partitions.into_values().collect()
 }
 
+/// The error of pages that do not fit together.
+pub(super) fn foreign() -> Error {
+    Error::bug("notes about another table came along")
+}
+
+/// The first page of a kind.
+pub(super) fn page(pages: &[Page], kind: u32) -> Result<&Page> {
+    pages.iter().find(|page| page.kind == kind).ok_or_else(foreign)
+}
+
 /// A table as bytes, in Arrow's own format.
 pub(crate) fn to_bytes(table: &RecordBatch) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();

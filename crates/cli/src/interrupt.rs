@@ -1,8 +1,8 @@
 //! Ctrl-C, and the signals of service managers and batch systems.
 
-use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
 use datafusion_anonymize::engine::until_published;
 use tokio::runtime::Builder;
@@ -21,31 +21,32 @@ pub const INTERRUPTED: u8 = 130;
 /// Signals are heard on a thread of their own: all threads that statements run on may be busy.
 pub fn watch(grace: Option<Duration>) -> Arc<Notify> {
     let asked = Arc::new(Notify::new());
-    // Without a handler the system's default remains: the program ends at once.
-    let _ = listen(Arc::clone(&asked), grace);
+    let (ready, is_ready) = mpsc::channel();
+    let told = Arc::clone(&asked);
+    let listener = move || listen(&told, grace, &ready);
+    // Without a thread or a handler the system's default remains: the program ends at once.
+    if thread::Builder::new().name("signals".to_owned()).spawn(listener).is_ok() {
+        let _ = is_ready.recv();
+    }
     asked
 }
 
-fn listen(asked: Arc<Notify>, grace: Option<Duration>) -> io::Result<()> {
+/// Hears signals; says when it begins to.
+fn listen(asked: &Notify, grace: Option<Duration>, ready: &mpsc::Sender<()>) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let signal = {
-        let _in = runtime.enter();
-        asked_to_stop()?
-    };
-    let listener = move || {
-        runtime.block_on(async {
-            signal.await;
-            asked.notify_one();
-            let Ok(again) = asked_to_stop() else { return };
-            tokio::select! {
-                () = again => {}
-                () = over(grace) => {}
-            }
-            warn("interrupted");
-            std::process::exit(INTERRUPTED.into());
-        });
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(listener).map(drop)
+    runtime.block_on(async {
+        let signal = asked_to_stop()?;
+        let _ = ready.send(());
+        signal.await;
+        asked.notify_one();
+        let again = asked_to_stop()?;
+        tokio::select! {
+            () = again => {}
+            () = over(grace) => {}
+        }
+        warn("interrupted");
+        std::process::exit(INTERRUPTED.into())
+    })
 }
 
 /// Waits for the end of the grace period. Files that are about to become visible come together.

@@ -55,6 +55,7 @@ mod plan;
 mod privacy;
 mod sensitivity;
 mod slices;
+mod two_tables;
 mod utility;
 
 pub use constraints::ConstraintsSpec;

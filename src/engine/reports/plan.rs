@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, plan_datafusion_err, plan_err};
-use datafusion::functions_aggregate::expr_fn::{count, sum};
-use datafusion::logical_expr::{
-    BinaryExpr, Expr, Extension, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, cast, col,
-    lit, when,
-};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 
 use super::associations::{compared_rows, rule_limits};
 use super::classes::{ClassesSpec, SensitiveSpec};
@@ -16,13 +12,10 @@ use super::constraints::{CheckedConstraint, ConstraintsSpec};
 use super::grouping::{Set, converted, grouped, keys_of};
 use super::node::ReportNode;
 use super::slices::of_buckets;
-use super::{
-    AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, TwoTableUtilitySpec,
-    UtilitySpec,
-};
+use super::two_tables::{plan_two_table_utility, plan_two_tables};
+use super::{AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, UtilitySpec};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
-use crate::engine::options::Grading;
-use crate::engine::options::{Assignment, Options, constraint_columns, find_column};
+use crate::engine::options::{Assignment, Grading, Options, constraint_columns, find_column};
 use crate::engine::plan::hierarchy_input;
 use crate::error::Error;
 use crate::measure::Targets;
@@ -151,72 +144,7 @@ fn plan_privacy(
     report(Report::Privacy(spec), inputs)
 }
 
-/// The column that joins two tables.
-const CLASS: &str = "class_id";
-
-/// `privacy_report` over quasi-identifiers and sensitive values in two tables.
-fn plan_two_tables(
-    mut options: Options,
-    quasi_identifiers: LogicalPlan,
-    sensitive: LogicalPlan,
-) -> Result<LogicalPlan> {
-    const QI: &str = "privacy_report, the table of quasi-identifiers";
-    const SENSITIVE: &str = "privacy_report, the table of sensitive values";
-    if !options.constraints.is_empty() {
-        return plan_err!("privacy_report: option 'constraints' is for one table");
-    }
-    if options.privacy_unit.is_some() || options.unit_share.is_some() {
-        return plan_err!(
-            "privacy_report: options 'privacy_unit' and 'unit_share' are for one table"
-        );
-    }
-    let targets = targets(&options)?;
-    let mut tables = Vec::new();
-    let grading = options.checked_grading(&mut tables).map_err(mistake("privacy_report"))?;
-    let mut roles = Assignment::new(quasi_identifiers.schema()).map_err(mistake(QI))?;
-    roles.assign("quasi_identifiers", &options.quasi_identifiers).map_err(mistake(QI))?;
-    let (class, columns) = two_table_columns(&options, &sensitive, SENSITIVE)?;
-    let class_of_quasi_identifiers =
-        find_column(quasi_identifiers.schema(), "class_id", CLASS).map_err(mistake(QI))?;
-    let agreement = agreement(
-        (quasi_identifiers, class_of_quasi_identifiers),
-        (sensitive.clone(), class.clone()),
-    )?;
-    let (classes, input) = by_class(&[class], &columns, sensitive, "published")?;
-    let spec = PrivacySpec {
-        quasi_identifiers: vec![CLASS.to_owned()],
-        classes,
-        targets,
-        grading,
-        two_tables: true,
-        buckets: None,
-        counts_persons: false,
-        unit_share: None,
-    };
-    let mut inputs = vec![input, agreement];
-    add_tables(&mut inputs, tables)?;
-    report(Report::Privacy(spec), inputs)
-}
-
-/// The class and the sensitive columns of a table of sensitive values.
-fn two_table_columns(
-    options: &Options,
-    sensitive: &LogicalPlan,
-    place: &'static str,
-) -> Result<(Column, Vec<Column>)> {
-    let class = find_column(sensitive.schema(), "class_id", CLASS).map_err(mistake(place))?;
-    let mut roles = Assignment::new(sensitive.schema()).map_err(mistake(place))?;
-    let columns = roles.assign("sensitive", &options.sensitive).map_err(mistake(place))?;
-    if columns.is_empty() {
-        return plan_err!(
-            "{place}: option 'sensitive' is missing: name the column that it publishes, as in sensitive \
-             => ['disease']"
-        );
-    }
-    Ok((class, columns))
-}
-
-fn targets(options: &Options) -> Result<Targets> {
+pub(super) fn targets(options: &Options) -> Result<Targets> {
     let models = options.checked_models().map_err(mistake("privacy_report"))?;
     Ok(Targets {
         k: checked_k("privacy_report", options.k, 2)?,
@@ -228,7 +156,7 @@ fn targets(options: &Options) -> Result<Targets> {
 }
 
 /// A table grouped by class and by the sensitive values in it.
-fn by_class(
+pub(super) fn by_class(
     classes: &[Column],
     sensitive: &[Column],
     table: LogicalPlan,
@@ -251,36 +179,8 @@ fn by_class(
     Ok((spec, input))
 }
 
-/// One row: the rows of the first table, and the classes that have another number of rows in the
-/// second.
-fn agreement(one: (LogicalPlan, Column), other: (LogicalPlan, Column)) -> Result<LogicalPlan> {
-    let counted = |(table, class): (LogicalPlan, Column), key: &str, rows: &str| {
-        let class = cast(Expr::Column(class), DataType::Utf8).alias(key);
-        LogicalPlanBuilder::from(table)
-            .project(vec![class])?
-            .aggregate(vec![col(key)], vec![count(lit(1i64)).alias(rows)])
-    };
-    let one = counted(one, "__one", "__one_rows")?;
-    let other = counted(other, "__other", "__other_rows")?.build()?;
-    let differs = Expr::BinaryExpr(BinaryExpr::new(
-        Box::new(col("__one_rows")),
-        Operator::IsDistinctFrom,
-        Box::new(col("__other_rows")),
-    ));
-    let differing = sum(when(differs, lit(1i64)).otherwise(lit(0i64))?);
-    one.join(other, JoinType::Full, (vec!["__one"], vec!["__other"]), None)?
-        .aggregate(
-            Vec::<Expr>::new(),
-            vec![
-                sum(col("__one_rows")).alias("__agreement_rows"),
-                differing.alias("__agreement_differing"),
-            ],
-        )?
-        .build()
-}
-
 /// Tables of hierarchies and levels, behind the other inputs.
-fn add_tables(inputs: &mut Vec<LogicalPlan>, tables: Vec<LogicalPlan>) -> Result<()> {
+pub(super) fn add_tables(inputs: &mut Vec<LogicalPlan>, tables: Vec<LogicalPlan>) -> Result<()> {
     for (number, table) in tables.into_iter().enumerate() {
         inputs.push(hierarchy_input(table, number)?);
     }
@@ -390,37 +290,8 @@ fn plan_utility(
     report(Report::Utility(spec), inputs)
 }
 
-/// `utility_report` over an original and the two tables that were published of it.
-fn plan_two_table_utility(
-    mut options: Options,
-    original: LogicalPlan,
-    quasi_identifiers: &LogicalPlan,
-    sensitive: LogicalPlan,
-) -> Result<LogicalPlan> {
-    const QI: &str = "utility_report, the table of quasi-identifiers";
-    const SENSITIVE: &str = "utility_report, the table of sensitive values";
-    let mut roles = Assignment::new(quasi_identifiers.schema()).map_err(mistake(QI))?;
-    roles.assign("quasi_identifiers", &options.quasi_identifiers).map_err(mistake(QI))?;
-    let mut tables = Vec::new();
-    let grading = unbounded_grading(&mut options, &mut tables)?;
-    let (class, columns) = two_table_columns(&options, &sensitive, SENSITIVE)?;
-    if columns.len() != 1 {
-        return plan_err!(
-            "{SENSITIVE}: one sensitive column is published, {} are named",
-            columns.len()
-        );
-    }
-    let (classes, input) = by_class(&[class], &columns, sensitive, "sensitive")?;
-    let rows = LogicalPlanBuilder::from(original)
-        .aggregate(Vec::<Expr>::new(), vec![count(lit(1i64)).alias("__original_rows")])?
-        .build()?;
-    let mut inputs = vec![rows, input];
-    add_tables(&mut inputs, tables)?;
-    report(Report::TwoTableUtility(TwoTableUtilitySpec { classes, grading }), inputs)
-}
-
 /// Levels of sensitivity without shares to keep.
-fn unbounded_grading(
+pub(super) fn unbounded_grading(
     options: &mut Options,
     tables: &mut Vec<LogicalPlan>,
 ) -> Result<Option<Grading>> {
@@ -517,7 +388,7 @@ fn published_input(
     grouped(published, "published", (keys, class_keys), &sets, false)
 }
 
-fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
+pub(super) fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
     let node = ReportNode::try_new(Arc::new(report), inputs, Vec::new())?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
