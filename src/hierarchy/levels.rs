@@ -53,12 +53,8 @@ impl Level {
         for node in &self.node_of {
             values[*node as usize] += 1;
         }
-        let all = self.node_of.len();
-        self.losses = values.iter().map(|held| share_of_leaves(*held, all)).collect();
+        // In a domain of one value every node has one, and the quotient is 0.
+        let others = self.node_of.len().saturating_sub(1).max(1) as f64;
+        self.losses = values.iter().map(|held| held.saturating_sub(1) as f64 / others).collect();
     }
-}
-
-/// NCP of a node: `(leaves − 1) / (all leaves − 1)`, 0 in a domain of one.
-pub(super) fn share_of_leaves(leaves: usize, all: usize) -> f64 {
-    if all < 2 { 0.0 } else { leaves.saturating_sub(1) as f64 / (all - 1) as f64 }
 }

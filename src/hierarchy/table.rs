@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::levels::share_of_leaves;
 use super::{Level, Levels};
 use crate::error::{Error, Result};
 
@@ -151,11 +150,6 @@ impl LabelTable {
                 }
             }
         }
-    }
-
-    /// Loss of a node that holds this many of the leaves.
-    pub fn loss_of(&self, leaves: usize) -> f64 {
-        share_of_leaves(leaves, self.leaves.len())
     }
 }
 

@@ -4,20 +4,18 @@ mod graded;
 mod incomplete;
 mod loss;
 mod precision;
-mod reconstruction;
 mod retention;
 mod risk;
 mod sensitivity;
 mod utility;
 
 pub use graded::RankLevels;
-pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomplete_measures};
+pub use incomplete::incomplete_measures;
 pub use loss::{cover_loss, loss};
 pub use precision::{node_loss, precision};
-pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
-pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
+pub use sensitivity::LevelWeights;
 pub use utility::Utility;
 
 use std::borrow::Cow;

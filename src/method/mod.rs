@@ -12,11 +12,13 @@ mod lanes;
 pub mod layered;
 mod option;
 pub mod partition;
+#[cfg(test)]
+mod promises;
 mod registry;
 mod settings;
 pub mod slicing;
 #[cfg(test)]
-mod stops;
+mod testing;
 pub mod top_down;
 #[cfg(test)]
 mod toy;

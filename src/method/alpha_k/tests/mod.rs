@@ -9,7 +9,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{AlphaScope, Cancel, Placement, Requirement, RowKeys, check_placement};
+use crate::method::testing::Table;
+use crate::model::{AlphaScope, Requirement};
 
 /// Row numbers of each class, smallest first, and of the suppressed rows.
 type Outcome = Result<(Vec<Vec<u32>>, Vec<u32>)>;
@@ -36,26 +37,16 @@ impl<'a> Input<'a> {
             cardinality: self.cardinality,
             ordered: false,
         };
-        let requirement = Requirement { k, models: vec![model] };
-        let job = Job {
-            axes: &[],
-            requirement: &requirement,
-            sensitive: std::slice::from_ref(&column),
-            keys: &RowKeys::default(),
-            cancel: &Cancel::default(),
+        let table = Table {
+            requirement: Requirement { k, models: vec![model] },
+            sensitive: vec![column],
+            ..Table::new(Vec::new(), self.codes.to_vec(), k)
         };
-        let mut rows = RowTable::from_codes(self.codes).ok_or_else(|| Error::bug("too wide"))?;
-        let Grouping { classes, suppressed } = alpha_k_by(&mut rows, &job, self.key)?;
-        let id_at = |at: usize| rows.id_at(at);
-        let placement =
-            Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
-        check_placement(&placement, &requirement, std::slice::from_ref(&column))?;
-        let ids = |range: std::ops::Range<usize>| {
-            let mut ids: Vec<u32> = range.map(|at| rows.id_at(at)).collect();
-            ids.sort_unstable();
-            ids
-        };
-        Ok((classes.ranges().map(ids).collect(), ids(classes.rows()..rows.len())))
+        let release = table.form(|rows, job| {
+            let Grouping { classes, suppressed } = alpha_k_by(rows, job, self.key)?;
+            Ok((classes, suppressed))
+        })?;
+        Ok((release.classes, release.suppressed))
     }
 
     /// The values of each class, sorted, and of the suppressed rows.
@@ -126,7 +117,7 @@ fn occupations() -> Model {
 }
 
 #[test]
-fn p4_table_1_gives_the_levels_of_its_table_8() {
+fn table_1_of_the_paper_gives_the_levels_of_its_table_8() {
     let codes: Vec<[u32; 2]> = AGES.iter().map(|age| [*age, 0]).collect();
     let model = graded(&TABLE_1_LEVELS, &[0.34, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
     let (classes, suppressed) =
@@ -137,7 +128,7 @@ fn p4_table_1_gives_the_levels_of_its_table_8() {
 }
 
 #[test]
-fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
+fn table_1_of_the_paper_keeps_an_alpha_that_its_table_8_breaks() {
     // `run` verifies the shares; a class with a level-1 value now has at least four rows.
     let model = graded(&TABLE_1_LEVELS, &[0.3, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
     let (classes, suppressed) =
