@@ -43,7 +43,8 @@ impl CellPlan {
     /// The plan among pages; of the quasi-identifiers, `sampled` are cut.
     pub(crate) fn of_pages(
         pages: &[Page],
-        (columns, sampled): (usize, usize),
+        columns: usize,
+        sampled: usize,
         modelled: usize,
     ) -> Result<Self> {
         let tree = tree_of_pages(pages, sampled)?;

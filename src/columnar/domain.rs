@@ -56,7 +56,8 @@ pub(super) type Remap = Vec<u32>;
 impl Domain {
     /// Orders the values that several readers numbered, and gives each reader its translation.
     pub(super) fn new(
-        (name, data_type): (&str, &DataType),
+        name: &str,
+        data_type: &DataType,
         interners: &[&Interner],
         hierarchy: Option<&ResolvedHierarchy>,
     ) -> Result<(Self, Vec<Remap>)> {

@@ -329,7 +329,7 @@ impl Interner {
 
     fn intern_bits(&mut self, bits: u64, row: usize) -> u32 {
         let Table::Bits(table) = &mut self.table else { return MISSING };
-        find_or_add(table, bits, row, (&mut self.len, &mut self.fresh))
+        find_or_add(table, bits, row, &mut self.len, &mut self.fresh)
     }
 
     fn intern_wide(&mut self, value: Option<u128>, row: usize) -> u32 {
@@ -337,13 +337,13 @@ impl Interner {
             self.missing = true;
             return MISSING;
         };
-        find_or_add(table, value, row, (&mut self.len, &mut self.fresh))
+        find_or_add(table, value, row, &mut self.len, &mut self.fresh)
     }
 
     /// A string by its view, which holds its length and all its bytes.
     fn intern_short(&mut self, view: u128, row: usize) -> u32 {
         let Table::Text { short, .. } = &mut self.table else { return MISSING };
-        find_or_add(short, view, row, (&mut self.len, &mut self.fresh))
+        find_or_add(short, view, row, &mut self.len, &mut self.fresh)
     }
 
     fn intern_bytes(&mut self, value: Option<&[u8]>, row: usize) -> u32 {
@@ -353,7 +353,7 @@ impl Interner {
         };
         if value.len() <= MAX_INLINE_VIEW_LEN as usize {
             let view = make_view(value, 0, 0);
-            return find_or_add(short, view, row, (&mut self.len, &mut self.fresh));
+            return find_or_add(short, view, row, &mut self.len, &mut self.fresh);
         }
         if let Some(number) = long.get(value) {
             return *number;
@@ -378,7 +378,8 @@ fn find_or_add<K: Copy + Eq + std::hash::Hash>(
     table: &mut HashTable<(K, u32)>,
     key: K,
     row: usize,
-    (len, fresh): (&mut u32, &mut Vec<u32>),
+    len: &mut u32,
+    fresh: &mut Vec<u32>,
 ) -> u32 {
     let entry = table.entry(
         STATE.hash_one(key),

@@ -77,7 +77,8 @@ impl LeafCounter {
     pub(crate) fn new(
         layout: &Layout,
         leaves: usize,
-        (modelled, persons): (usize, Option<usize>),
+        modelled: usize,
+        persons: Option<usize>,
         seed: Seed,
     ) -> Result<Self> {
         let unit = persons.zip(layout.modelled.last()).map(|(most, unit)| (*unit, most));
@@ -206,11 +207,7 @@ impl ModelledCounts {
         population
     }
 
-    fn merge(
-        layout: &Layout,
-        partitions: &[Vec<Page>],
-        (at, leaves): (usize, usize),
-    ) -> Result<Self> {
+    fn merge(layout: &Layout, partitions: &[Vec<Page>], at: usize, leaves: usize) -> Result<Self> {
         let field = layout.schema.field(layout.modelled[at]);
         let of_column = |pages: &'_ [Page], kind: u32| {
             let found = pages.iter().find(|page| page.kind == kind && page.column as usize == at);
@@ -256,7 +253,8 @@ impl LeafCounts {
     pub(crate) fn merge(
         layout: &Layout,
         partitions: &[Vec<Page>],
-        (leaves, modelled): (usize, usize),
+        leaves: usize,
+        modelled: usize,
     ) -> Result<Self> {
         let mut rows = vec![0; leaves];
         let mut persons: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); leaves];
@@ -278,7 +276,7 @@ impl LeafCounts {
             }
         }
         let modelled = (0..modelled)
-            .map(|at| ModelledCounts::merge(layout, partitions, (at, leaves)))
+            .map(|at| ModelledCounts::merge(layout, partitions, at, leaves))
             .collect::<Result<_>>()?;
         Ok(Self { rows, modelled, persons, nobody })
     }

@@ -273,8 +273,8 @@ impl Sketch {
         sample.shrink(SAMPLE_TUPLES);
         let (mut domains, mut remaps) = (Vec::new(), Vec::new());
         for (at, (interner, hierarchy)) in interners.iter().zip(hierarchies).enumerate() {
-            let described: (&str, &DataType) = (field(at).name(), field(at).data_type());
-            let (domain, remap) = Domain::new(described, &[interner], hierarchy.as_ref())?;
+            let (name, data_type) = (field(at).name(), field(at).data_type());
+            let (domain, remap) = Domain::new(name, data_type, &[interner], hierarchy.as_ref())?;
             domains.push(domain);
             remaps.extend(remap);
         }

@@ -114,8 +114,7 @@ fn domains(
             cancel.check()?;
             let field = layout.schema.field(*column);
             let interners: Vec<&Interner> = readers.iter().map(|r| &r.interners[at]).collect();
-            let described = (field.name().as_str(), field.data_type());
-            Domain::new(described, &interners, hierarchy.as_ref())
+            Domain::new(field.name(), field.data_type(), &interners, hierarchy.as_ref())
         })
         .collect::<Result<_>>()?;
     let (domains, remaps): (Vec<Domain>, Remaps) = described.into_iter().unzip();

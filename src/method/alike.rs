@@ -19,14 +19,25 @@ pub fn work_bytes(rows: usize, classes: usize) -> usize {
     rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>()
 }
 
+/// How the quasi-identifiers of a class are published.
+#[derive(Debug, Clone, Copy)]
+pub struct Appearance<'a> {
+    /// The quasi-identifiers, in the order of the codes.
+    pub axes: &'a [Axis],
+    /// Whether numbers are published as the mean of their class.
+    pub means: bool,
+}
+
 /// Reorders classes that publish the same among the places they have. Rows behind the classes stay
-/// where they are. With `means`, numbers are published as means of their classes.
+/// where they are.
 pub fn shuffle_alike(
     rows: &mut RowTable,
     classes: &Classes,
-    (axes, means): (&[Axis], bool),
-    (keys, seed): (&RowKeys, Seed),
+    appearance: Appearance,
+    keys: &RowKeys,
+    seed: Seed,
 ) -> Result<Classes> {
+    let Appearance { axes, means } = appearance;
     let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
         let of_class = |class: u32| {
             let rows = &rows[classes.range(class as usize)];
@@ -104,17 +115,14 @@ mod tests {
         Axis::tree(Tree::new(&levels, 8, false).0, false)
     }
 
-    fn shuffled(codes: &[[u32; 1]], (axis, means): (Axis, bool), seed: u8) -> Vec<Vec<u32>> {
+    fn shuffled(codes: &[[u32; 1]], axis: Axis, means: bool, seed: u8) -> Vec<Vec<u32>> {
         let mut rows = RowTable::from_codes(codes).unwrap_or_else(|| unreachable!());
         let sizes = vec![2; codes.len() / 2];
         let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
         let keys = RowKeys::default();
-        let classes = shuffle_alike(
-            &mut rows,
-            &classes,
-            (&[axis], means),
-            (&keys, Seed::from_bytes(&[seed])),
-        );
+        let appearance = Appearance { axes: &[axis], means };
+        let seed = Seed::from_bytes(&[seed]);
+        let classes = shuffle_alike(&mut rows, &classes, appearance, &keys, seed);
         let classes = classes.unwrap_or_else(|_| unreachable!());
         let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
             with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
@@ -127,7 +135,7 @@ mod tests {
         // half 0, half 0, half 1, a single value, half 0
         let codes = [[0], [1], [1], [2], [4], [5], [3], [3], [2], [3]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, (tree(), false), seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, tree(), false, seed)).collect();
         assert_eq!(seen.len(), 6, "every order of the three classes of half 0");
         for order in &seen {
             assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
@@ -135,7 +143,7 @@ mod tests {
         // A line publishes exact ends.
         let line = || Axis::line(&[0., 1., 2., 3., 4., 5.], false);
         assert_eq!(
-            shuffled(&codes, (line(), false), 0),
+            shuffled(&codes, line(), false, 0),
             codes.chunks(2).map(|c| vec![c[0][0], c[1][0]]).collect::<Vec<_>>()
         );
     }
@@ -149,8 +157,9 @@ mod tests {
                 let mut rows = RowTable::from_codes(&codes).unwrap_or_else(|| unreachable!());
                 let classes = Classes::from_sizes(&[3, 3]).unwrap_or_else(|_| unreachable!());
                 let (axes, keys) = ([line(), line()], RowKeys::default());
-                let secret = (&keys, Seed::from_bytes(&[seed]));
-                let shuffled = shuffle_alike(&mut rows, &classes, (&axes, false), secret);
+                let appearance = Appearance { axes: &axes, means: false };
+                let seed = Seed::from_bytes(&[seed]);
+                let shuffled = shuffle_alike(&mut rows, &classes, appearance, &keys, seed);
                 assert_eq!(shuffled.map(|classes| classes.len()), Ok(2));
                 rows.id_at(0)
             })
@@ -164,7 +173,7 @@ mod tests {
         // Means of 3, 3 and 3 from other ends.
         let codes = [[0], [6], [1], [5], [2], [4]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, (line(), true), seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, line(), true, seed)).collect();
         assert_eq!(seen.len(), 6);
         // NULL with a value, and values from both halves: both publish a star.
         let leaf = |at: usize| format!("{at};half {};*\n", at / 2);
@@ -172,7 +181,7 @@ mod tests {
         let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
         let tree = || Axis::tree(Tree::new(&levels, 4, true).0, true);
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&[[0], [1], [1], [4]], (tree(), false), seed)).collect();
+            (0..64).map(|seed| shuffled(&[[0], [1], [1], [4]], tree(), false, seed)).collect();
         assert_eq!(seen.len(), 2);
     }
 }

@@ -31,7 +31,8 @@ impl<C: Code, const W: usize> Bounds<C, W> {
     pub(in crate::method) fn of_sides(
         rows: &[Row<C, W>],
         axis: usize,
-        (up_to, from): (C, C),
+        up_to: C,
+        from: C,
     ) -> [Self; 2] {
         if let Some(sides) = lanes::bounds_of_sides(rows, axis, up_to, from) {
             return sides;
@@ -182,7 +183,8 @@ impl Sorter {
         &mut self,
         rows: &mut [Row<C, W>],
         bounds: &Bounds<C, W>,
-        (axis, wide): (usize, &[usize]),
+        axis: usize,
+        wide: &[usize],
     ) {
         let bits = |axis: usize| {
             let width = bounds.high[axis].get() - bounds.low[axis].get();
@@ -251,8 +253,8 @@ mod tests {
                     if u32::from(ends.1) != from {
                         continue;
                     }
-                    let narrow = Bounds::of_sides(&narrow, axis, ends);
-                    let wide = Bounds::of_sides(&wide, axis, (middle, from));
+                    let narrow = Bounds::of_sides(&narrow, axis, ends.0, ends.1);
+                    let wide = Bounds::of_sides(&wide, axis, middle, from);
                     narrow.iter().zip(&wide).for_each(|(narrow, wide)| same(narrow, wide));
                 }
             }
@@ -271,7 +273,7 @@ mod tests {
             row([5, 0, 8], 4),
         ];
         let bounds = Bounds::of(&rows);
-        Sorter::default().sort_along(&mut rows, &bounds, (0, &[1, 2, 0]));
+        Sorter::default().sort_along(&mut rows, &bounds, 0, &[1, 2, 0]);
         assert_eq!(rows.map(|row| row.id), [3, 1, 2, 4, 0]);
         // Codes that do not fit beside each other leave the order as it was.
         let mut rows = [
@@ -281,7 +283,7 @@ mod tests {
             row([0, 1, 1], 3),
         ];
         let bounds = Bounds::of(&rows);
-        Sorter::default().sort_along(&mut rows, &bounds, (0, &[0, 1, 2]));
+        Sorter::default().sort_along(&mut rows, &bounds, 0, &[0, 1, 2]);
         assert_eq!(rows.map(|row| row.id), [2, 3, 1, 0]);
     }
 }

@@ -22,6 +22,20 @@ pub(super) struct KeyParts {
     pub(super) number: bool,
 }
 
+/// What decides which row of a value takes which place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MixingKey {
+    pub(super) seed: Seed,
+    pub(super) parts: KeyParts,
+}
+
+impl MixingKey {
+    /// The whole key.
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { seed, parts: KeyParts::ALL }
+    }
+}
+
 impl KeyParts {
     pub(super) const ALL: Self = Self { value: true, number: true };
 }
@@ -33,7 +47,7 @@ pub(super) fn order<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     groups: &[Group],
     plan: &Plan,
-    (seed, parts): (Seed, KeyParts),
+    key: MixingKey,
 ) -> Result<Vec<u32>> {
     let mut order = vec![0u32; rows.len()];
     let mut rest = order.as_mut_slice();
@@ -45,6 +59,7 @@ pub(super) fn order<C: Code, const W: usize>(
     }
     stretches.into_par_iter().try_for_each(|(group, stretch)| {
         plan.job.cancel.check()?;
+        let MixingKey { seed, parts } = key;
         let mut number = 0;
         let key = |at: u32| {
             let codes = &rows[at as usize].codes;

@@ -30,7 +30,8 @@ fn job<'a>(trees: &'a [&'a Tree], constraints: &'a [Constraint], variant: Varian
 /// Runs a method and looks at the outcome with the checker.
 fn run<const D: usize>(
     codes: &[[u32; D]],
-    (trees, constraints): (&[Tree], &[Constraint]),
+    trees: &[Tree],
+    constraints: &[Constraint],
     variant: Variant,
     method: impl Fn(&RowTable, &Job) -> Result<Recoding>,
 ) -> Result<Recoding> {
@@ -48,7 +49,7 @@ fn solve<const D: usize>(
     constraints: &[Constraint],
     search: Search,
 ) -> Result<Recoding> {
-    run(codes, (trees, constraints), Variant::Best, |rows, job| classfly(rows, job, search))
+    run(codes, trees, constraints, Variant::Best, |rows, job| classfly(rows, job, search))
 }
 
 fn solve_as_printed<const D: usize>(
@@ -57,7 +58,7 @@ fn solve_as_printed<const D: usize>(
     constraints: &[Constraint],
     search: Search,
 ) -> Result<Recoding> {
-    run(codes, (trees, constraints), Variant::Paper, |rows, job| classfly(rows, job, search))
+    run(codes, trees, constraints, Variant::Paper, |rows, job| classfly(rows, job, search))
 }
 
 /// A tree over values in the order of their codes; none of the sources used here reorders them.
@@ -194,11 +195,11 @@ fn datafly_generalizes_all_rows_and_suppresses_a_few() {
     use figure_1::*;
     let method = |limit| move |rows: &RowTable, job: &Job| datafly(rows, job, limit);
     // Only t8 and t9 are outside the largest subset, and two may be suppressed.
-    let asked = (&trees()[..], &constraints()[..]);
-    let recoding = run(&ROWS, asked, Variant::Paper, method(None)).unwrap();
+    let run = |limit| run(&ROWS, &trees(), &constraints(), Variant::Paper, method(limit)).unwrap();
+    let recoding = run(None);
     assert_eq!(recoding.components[0].suppressed, [7, 8]);
     assert_eq!(recoding.components[0].climbs, 0);
-    let strict = run(&ROWS, asked, Variant::Paper, method(Some(0))).unwrap();
+    let strict = run(Some(0));
     assert!(strict.components[0].suppressed.is_empty());
     let levels: Vec<u32> = strict.nodes[2].iter().map(|node| trees()[2].level(*node)).collect();
     assert!(levels[0] > 0 && levels.iter().all(|level| *level == levels[0]), "{levels:?}");

@@ -129,7 +129,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         let wide = self.losses.wide_axes(&bounds);
         let mut best = (one.total() + two.total() - GAIN, None);
         for axis in &wide {
-            self.sorter.sort_along(&mut rows, &bounds, (*axis, &wide));
+            self.sorter.sort_along(&mut rows, &bounds, *axis, &wide);
             // Both orders of the sizes, where they differ.
             let firsts = [one.rows(), two.rows()];
             for first in &firsts[..1 + usize::from(one.rows() != two.rows())] {
@@ -144,7 +144,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
             }
         }
         let Some((axis, first)) = best.1 else { return };
-        self.sorter.sort_along(&mut rows, &bounds, (axis, &wide));
+        self.sorter.sort_along(&mut rows, &bounds, axis, &wide);
         let (left, right) = rows.split_at(first);
         if !self.may_be_class(left) || !self.may_be_class(right) {
             return;

@@ -286,8 +286,8 @@ impl<'a> Worker<'a> {
         for cut in &mut candidates {
             let halves = match self.context.is_large {
                 true => {
-                    let (up_to, from) = cut.ends;
-                    Bounds::of_sides(rows, cut.axis, (C::from_u32(up_to), C::from_u32(from)))
+                    let (up_to, from) = (C::from_u32(cut.left_high), C::from_u32(cut.right_low));
+                    Bounds::of_sides(rows, cut.axis, up_to, from)
                 }
                 false => {
                     self.arrange(rows, cut.axis, cut.value, cut.left);

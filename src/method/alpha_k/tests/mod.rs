@@ -19,14 +19,14 @@ struct Input<'a> {
     codes: &'a [[u32; 2]],
     values: &'a [u32],
     cardinality: u32,
-    key: Option<(Seed, KeyParts)>,
+    key: Option<MixingKey>,
 }
 
 impl<'a> Input<'a> {
     /// For the best version, under some seed.
     fn new(codes: &'a [[u32; 2]], values: &'a [u32]) -> Self {
         let cardinality = values.iter().max().map_or(0, |value| value + 1);
-        Self { codes, values, cardinality, key: Some((Seed::from_bytes(b"s"), KeyParts::ALL)) }
+        Self { codes, values, cardinality, key: Some(MixingKey::new(Seed::from_bytes(b"s"))) }
     }
 
     /// Classes in the order they were made.
@@ -202,7 +202,7 @@ fn the_seed_decides_who_of_a_value_is_where() {
     let values: Vec<u32> = (0..300).map(|row| row * row % 4).collect();
     let codes = distinct(300);
     let classes = |seed: &[u8]| {
-        let key = Some((Seed::from_bytes(seed), KeyParts::ALL));
+        let key = Some(MixingKey::new(Seed::from_bytes(seed)));
         Input { key, ..Input::new(&codes, &values) }.run(3, share(0.6)).unwrap_or_default()
     };
     assert_eq!(classes(b"s").0.len(), 75);
@@ -338,7 +338,7 @@ proptest! {
         let codes: Vec<[u32; 2]> = others.iter().take(values.len()).map(|(a, b)| [*a, *b]).collect();
         let mut shuffled = values.clone();
         shuffled.sort_by_key(|value| draw.rotate_left(*value));
-        let key = Some((Seed::from_bytes(&draw.to_le_bytes()), KeyParts::ALL));
+        let key = Some(MixingKey::new(Seed::from_bytes(&draw.to_le_bytes())));
         let other = Input { cardinality: 7, key, ..Input::new(&codes, &shuffled) };
         let model = model_of(alphas, scope);
         prop_assert_eq!(one.compositions(k, model.clone()), other.compositions(k, model));

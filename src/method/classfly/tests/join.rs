@@ -15,7 +15,7 @@ fn figure_2_needs_a_whole_group_where_no_row_can_be_spared() {
         |rows, job| datafly(rows, job, None),
     ];
     for method in methods {
-        let recoding = run(&ROWS, (&trees(), &constraints()), Variant::Best, method).unwrap();
+        let recoding = run(&ROWS, &trees(), &constraints(), Variant::Best, method).unwrap();
         let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
         assert_eq!(zips, ["02138", "02138", "02135", "02135", "*", "*", "*", "*", "*"]);
         let Component { suppressed, joined, .. } = &recoding.components[0];
