@@ -21,7 +21,7 @@ pub fn work_bytes(rows: usize, classes: usize) -> usize {
 
 /// How the quasi-identifiers of a class are published.
 #[derive(Debug, Clone, Copy)]
-pub struct Appearance<'a> {
+pub struct PublishedAs<'a> {
     /// The quasi-identifiers, in the order of the codes.
     pub axes: &'a [Axis],
     /// Whether numbers are published as the mean of their class.
@@ -33,34 +33,34 @@ pub struct Appearance<'a> {
 pub fn shuffle_alike(
     rows: &mut RowTable,
     classes: &Classes,
-    appearance: Appearance,
+    published: PublishedAs,
     keys: &RowKeys,
     seed: Seed,
 ) -> Result<Classes> {
-    let Appearance { axes, means } = appearance;
-    let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
+    let PublishedAs { axes, means } = published;
+    let mut appearances: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
         let of_class = |class: u32| {
             let rows = &rows[classes.range(class as usize)];
             let bounds = Bounds::of(rows);
             let mut hasher = seed.hasher();
             for (at, axis) in axes.iter().enumerate() {
                 let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
-                let look = match &axis.shape {
+                let appearance = match &axis.shape {
                     Shape::Line(positions) if means && !(axis.missing && low == 0) => {
-                        mean_look(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
+                        mean_appearance(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
                     }
-                    _ => look(axis, low, high),
+                    _ => appearance(axis, low, high),
                 };
-                hasher.write_u64(look);
+                hasher.write_u64(appearance);
             }
             (hasher.finish(), class)
         };
         (0..classes.len() as u32).into_par_iter().map(of_class).collect()
     });
-    looks.par_sort_unstable();
+    appearances.par_sort_unstable();
     // The class that comes to every place.
     let mut order: Vec<u32> = (0..classes.len() as u32).collect();
-    for alike in looks.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+    for alike in appearances.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
         let of_class = |(_, class): &(u64, u32)| {
             (class_hash(rows, classes.range(*class as usize), keys, seed), *class)
         };
@@ -70,13 +70,13 @@ pub fn shuffle_alike(
             order[*place as usize] = class;
         }
     }
-    drop(looks);
+    drop(appearances);
     rows.reorder_classes(classes, &order)
 }
 
-/// What tells a published cell apart from others of its column; `*` is the same for all. Cells that look
-/// different may have one look here: their classes are shuffled for nothing.
-fn look(axis: &Axis, low: u32, high: u32) -> u64 {
+/// A number that tells a published cell apart from others of its column; `*` is the same for all. Cells that look
+/// different may have one number here: their classes are then shuffled needlessly, which does no harm.
+fn appearance(axis: &Axis, low: u32, high: u32) -> u64 {
     let exact = (u64::from(low) << 32) | u64::from(high);
     if axis.missing && low == 0 {
         return if high == 0 { exact } else { u64::MAX };
@@ -93,7 +93,7 @@ fn look(axis: &Axis, low: u32, high: u32) -> u64 {
 
 /// The same for all classes of one mean and for those with a mean close by. Summed in whole numbers, so that
 /// the order of the rows does not matter.
-fn mean_look(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
+fn mean_appearance(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
     let rows = positions.len().max(1) as f64;
     let sum: i64 = positions.map(|position| (position * f64::from(1 << 30)) as i64).sum();
     let mean = sum as f64 / rows / f64::from(1 << 30);
@@ -120,9 +120,9 @@ mod tests {
         let sizes = vec![2; codes.len() / 2];
         let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
         let keys = RowKeys::default();
-        let appearance = Appearance { axes: &[axis], means };
+        let published = PublishedAs { axes: &[axis], means };
         let seed = Seed::from_bytes(&[seed]);
-        let classes = shuffle_alike(&mut rows, &classes, appearance, &keys, seed);
+        let classes = shuffle_alike(&mut rows, &classes, published, &keys, seed);
         let classes = classes.unwrap_or_else(|_| unreachable!());
         let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
             with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
@@ -157,9 +157,9 @@ mod tests {
                 let mut rows = RowTable::from_codes(&codes).unwrap_or_else(|| unreachable!());
                 let classes = Classes::from_sizes(&[3, 3]).unwrap_or_else(|_| unreachable!());
                 let (axes, keys) = ([line(), line()], RowKeys::default());
-                let appearance = Appearance { axes: &axes, means: false };
+                let published = PublishedAs { axes: &axes, means: false };
                 let seed = Seed::from_bytes(&[seed]);
-                let shuffled = shuffle_alike(&mut rows, &classes, appearance, &keys, seed);
+                let shuffled = shuffle_alike(&mut rows, &classes, published, &keys, seed);
                 assert_eq!(shuffled.map(|classes| classes.len()), Ok(2));
                 rows.id_at(0)
             })

@@ -14,6 +14,6 @@ pub struct Job<'a> {
     pub sensitive: &'a [SensitiveColumn],
     /// Tells rows of equal quasi-identifiers apart.
     pub keys: &'a RowKeys,
-    /// Asked again and again while the method works.
+    /// Checked between groups so that a dropped stream stops the work.
     pub cancel: &'a Cancel,
 }

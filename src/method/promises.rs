@@ -157,17 +157,17 @@ fn every_method_stops_in_the_middle_when_it_is_cancelled() {
     let run = |method, cancel: Cancel| {
         let codes = (0..ROWS).map(|i| [i % 97, i * 7 % 89, i * 5 % 83]).collect();
         let table = Table { cancel, ..Table::new(vec![Axis::line(&values, false); 3], codes, 5) };
-        (release(&table, method, told).map(drop), table.cancel.looks())
+        (release(&table, method, told).map(drop), table.cancel.checks())
     };
     for method in class_methods() {
-        let (done, looks) = run(method, Cancel::default());
+        let (done, checks) = run(method, Cancel::default());
         assert_eq!(done, Ok(()), "{method}");
-        assert!(looks >= 20, "{method} asks {looks} times");
-        for at in [0, 1, looks / 2] {
-            let (stopped, asked) = run(method, Cancel::after(at));
-            assert_eq!(stopped, Err(Error::Cancelled), "{method} at {at} of {looks}");
-            // Threads that work beside the one that was told ask once more each.
-            assert!(asked < looks, "{method} went on to its end");
+        assert!(checks >= 20, "{method} checks {checks} times");
+        for at in [0, 1, checks / 2] {
+            let (stopped, made) = run(method, Cancel::after(at));
+            assert_eq!(stopped, Err(Error::Cancelled), "{method} at {at} of {checks}");
+            // Threads that work beside the one that saw it check once more each.
+            assert!(made < checks, "{method} went on to its end");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Does a set of rows satisfy a requirement? Answered while the rows are being added.
+//! Whether a set of rows satisfies a requirement, kept up to date while rows are added.
 
 use super::Grades;
 use crate::error::{Error, Result};
@@ -7,8 +7,8 @@ use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
 
 /// Counts of the sensitive values of a growing set of rows, one counter set per model.
 ///
-/// All partition methods ask the same question through this type: may this set be a class? Counters
-/// are cleared by what was touched, so that asking for ten rows costs ten steps whatever the domain.
+/// Methods decide with it whether a set of rows may be a class. Only the counters that were touched are cleared, so
+/// that a set of ten rows costs ten steps however large the domain is.
 #[derive(Debug)]
 pub struct Tally<'a> {
     requirement: &'a Requirement,
@@ -79,7 +79,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Errors unless these rows, the whole table, could be a class: then nothing of them can.
+    /// Errors unless the whole table, these rows, would be a valid class: if it is not, no way to divide it is valid.
     pub fn check_whole_table(&mut self, ids: impl ExactSizeIterator<Item = u32>) -> Result<()> {
         let (rows, k) = (ids.len(), self.requirement.k);
         if rows < k as usize {

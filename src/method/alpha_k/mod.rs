@@ -53,7 +53,7 @@
 //! **Beware.** Inside a class the rows stand by level and value, and classes in the order they were made.
 //! Whoever publishes must reorder the rows of each table by what that table shows.
 //!
-//! **Source.** (αᵢ,k)-anonymity by grading of sensitivity (paper P4); Wong, Li, Fu and Wang,
+//! **Source.** "(αᵢ,k)-anonymity by grading of sensitivity" (the (αᵢ,k) paper); Wong, Li, Fu and Wang,
 //! "(α,k)-anonymity", 2006.
 
 mod fill;

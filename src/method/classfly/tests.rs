@@ -1,4 +1,4 @@
-//! The worked tables of paper P2 and the promises of its methods on random tables.
+//! The worked tables of the Classfly+ paper and the promises of its methods on random tables.
 
 #![allow(clippy::unwrap_used)]
 
@@ -105,7 +105,7 @@ mod figure_1 {
 }
 
 #[test]
-fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
+fn figure_2_of_the_paper_complete_and_partial_freeze_seven_rows_unchanged() {
     use figure_1::*;
     for search in [Search::Complete, Search::Partial] {
         let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), search).unwrap();
@@ -123,7 +123,7 @@ fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
 }
 
 #[test]
-fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
+fn figure_2_of_the_paper_naive_generalizes_the_zip_of_four_rows() {
     use figure_1::*;
     let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), Search::Naive).unwrap();
     let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
@@ -134,10 +134,10 @@ fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
     assert_eq!(recoding.components[0].suppressed, [7, 8]);
 }
 
-// P2, Fig. 1, sub-table ⟨{Sex, Work_Hrs}, 2⟩. The figure shows t7–t9 at [40-45), although (f, 44)
+// Figure 1 of the paper, sub-table ⟨{Sex, Work_Hrs}, 2⟩. The figure shows t7–t9 at [40-45), although (f, 44)
 // already occurs three times; by the paper's own rule they are frozen at 44.
 #[test]
-fn p2_figure_1_working_hours_that_already_agree_stay() {
+fn figure_1_of_the_paper_working_hours_that_already_agree_stay() {
     let hours = ["30", "32", "35", "37", "42", "44"];
     let values: Vec<i128> = hours.iter().filter_map(|hour| hour.parse().ok()).collect();
     let levels = intervals(&values, &[5], &|value| value.to_string()).unwrap();

@@ -47,10 +47,10 @@
 //! clustering techniques", 2007; Xu et al., "Utility-based anonymization using local recoding", 2006.
 
 mod bottom_up;
+mod cost_cache;
 mod distance;
 mod greedy;
 mod leftovers;
-mod lens;
 mod method;
 mod trie;
 mod tuples;
