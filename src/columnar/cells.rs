@@ -12,7 +12,7 @@ use super::leaf_counts::ModelledCounts;
 use super::levels::ListedLevels;
 use super::pages::{Page, foreign, page, pages_to_batch, to_bytes};
 use super::read::Layout;
-use super::sketch::with_missing;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::method::cells::CutTree;
 
@@ -43,7 +43,8 @@ impl Survey {
         tree: CutTree,
         levels: Option<ListedLevels>,
     ) -> Result<Self> {
-        let values = |domain: &Domain| with_missing(&domain.values, domain.axis.missing);
+        let values =
+            |domain: &Domain| with_missing(&domain.values, domain.axis.missing, &domain.name);
         Ok(Self { values: domains.iter().map(values).collect::<Result<_>>()?, tree, levels })
     }
 
@@ -189,7 +190,8 @@ pub(crate) struct TableHeader {
 impl TableHeader {
     /// The values of a modelled column and their counts, as they travel.
     pub(crate) fn population(counts: &ModelledCounts) -> Result<(ArrayRef, Arc<[u64]>)> {
-        let values = with_missing(&counts.values.values, counts.values.missing)?;
+        let values =
+            with_missing(&counts.values.values, counts.values.missing, &counts.values.name)?;
         Ok((values, counts.population().into()))
     }
 

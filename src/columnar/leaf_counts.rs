@@ -16,7 +16,7 @@ use super::levels::ModelledValues;
 use super::pages::{Page, foreign, page};
 use super::read::Layout;
 use super::row_hash::RowHasher;
-use super::sketch::with_missing;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::model::Seed;
 
@@ -149,7 +149,7 @@ impl LeafCounter {
         let mut pages = vec![Page::new(ROWS, 0, vec![rows])?];
         for (at, column) in self.modelled.into_iter().enumerate() {
             let values = column.interner.values()?;
-            pages.push(Page::new(MODELLED, at, vec![with_missing(&values, true)?])?);
+            pages.push(Page::new(MODELLED, at, vec![with_missing(&values, true, "any")?])?);
             let counts: Vec<((u32, u32), u64)> = column.counts.into_iter().collect();
             let leaves = UInt32Array::from_iter_values(counts.iter().map(|((leaf, _), _)| *leaf));
             let numbers = UInt32Array::from_iter_values(counts.iter().map(|((_, at), _)| *at));

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
-use arrow::compute::{cast, concat, take};
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, FieldRef};
 
 use super::coded::Numbers;
@@ -15,6 +15,7 @@ use super::domain::{Remap, plain_codes};
 use super::intern::Interner;
 use super::kernel_failed;
 use super::read::Layout;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 
 /// The values of one published column in one chunk.
@@ -135,16 +136,15 @@ impl PayloadCoders {
         if let Some(known) = coder.by_number.as_ref().filter(|known| known.len() == values) {
             return Ok(Arc::clone(known));
         }
-        let all = with_missing(&coder.interner.values()?, &coder.data_type)?;
+        let all = typed_with_missing(&coder.interner.values()?, &coder.data_type)?;
         coder.by_number = Some(Arc::clone(&all));
         Ok(all)
     }
 }
 
 /// The missing value, then the others, in the type of their column.
-fn with_missing(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    let missing = new_null_array(values.data_type(), 1);
-    let all = concat(&[&missing, values]).map_err(kernel_failed("sensitive or kept"))?;
+fn typed_with_missing(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let all = with_missing(values, true, "sensitive or kept")?;
     cast(&all, data_type).map_err(kernel_failed("sensitive or kept"))
 }
 
@@ -183,6 +183,6 @@ impl RankedValues {
         for rank in ranks.iter_mut().flat_map(|ranks| ranks.iter_mut().skip(1)) {
             *rank += shift;
         }
-        Ok(Some(Self { values: with_missing(&values.values, &first.data_type)?, ranks }))
+        Ok(Some(Self { values: typed_with_missing(&values.values, &first.data_type)?, ranks }))
     }
 }

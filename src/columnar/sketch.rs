@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
-use arrow::compute::{concat, take};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 
 use super::domain::{Domain, ResolvedHierarchy};
@@ -19,6 +19,7 @@ use super::kernel_failed;
 use super::pages::Page;
 use super::read::Layout;
 use super::row_hash::RowHasher;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::model::Seed;
 
@@ -149,7 +150,7 @@ impl Sketcher {
         let mut pages = Vec::with_capacity(self.columns.len() + 1);
         for (at, column) in self.columns.iter().enumerate() {
             let values = column.interner.values()?;
-            let values = with_missing(&values, column.interner.has_missing())?;
+            let values = with_missing(&values, column.interner.has_missing(), "any")?;
             pages.push(Page::new(VALUES, at, vec![values])?);
         }
         self.sample.shrink(self.most_tuples);
@@ -168,15 +169,6 @@ impl Sketcher {
         pages.push(Page::new(SAMPLE, 0, arrays)?);
         Ok(pages)
     }
-}
-
-/// The values without repetition, behind a missing one if there is any.
-pub(super) fn with_missing(values: &ArrayRef, missing: bool) -> Result<ArrayRef> {
-    if !missing {
-        return Ok(Arc::clone(values));
-    }
-    let nothing = new_null_array(values.data_type(), 1);
-    concat(&[&nothing, values]).map_err(kernel_failed("any"))
 }
 
 #[derive(Debug, Clone)]

@@ -80,9 +80,7 @@ impl Axis {
 impl Axis {
     /// An axis over all leaves of a table of labels, for tests.
     pub(crate) fn of_labels(table: &str, missing: bool) -> Self {
-        let table = super::LabelTable::parse(table).unwrap_or_else(|_| unreachable!());
-        let leaves: Vec<usize> = (0..table.leaves().len()).collect();
-        Self::tree(Tree::new(&table.levels_over(&leaves), leaves.len(), missing).0, missing)
+        Self::tree(Tree::of_labels(table, missing), missing)
     }
 }
 

@@ -104,15 +104,11 @@ fn mean_appearance(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::{LabelTable, Tree};
 
-    /// Values 0 to 7 in two nodes of four.
-    fn tree() -> Axis {
-        let leaf = |at: usize| format!("{at};half {};*\n", at / 4);
-        let table = LabelTable::parse(&(0..8).map(leaf).collect::<String>());
-        let leaves: Vec<usize> = (0..8).collect();
-        let levels = table.map(|table| table.levels_over(&leaves)).unwrap_or_default();
-        Axis::tree(Tree::new(&levels, 8, false).0, false)
+    /// As many values in two nodes.
+    fn halves(values: usize, missing: bool) -> Axis {
+        let leaf = |at: usize| format!("{at};half {};*\n", at / (values / 2));
+        Axis::of_labels(&(0..values).map(leaf).collect::<String>(), missing)
     }
 
     fn shuffled(codes: &[[u32; 1]], axis: Axis, means: bool, seed: u8) -> Vec<Vec<u32>> {
@@ -135,7 +131,7 @@ mod tests {
         // half 0, half 0, half 1, a single value, half 0
         let codes = [[0], [1], [1], [2], [4], [5], [3], [3], [2], [3]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, tree(), false, seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, halves(8, false), false, seed)).collect();
         assert_eq!(seen.len(), 6, "every order of the three classes of half 0");
         for order in &seen {
             assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
@@ -176,12 +172,9 @@ mod tests {
             (0..64).map(|seed| shuffled(&codes, line(), true, seed)).collect();
         assert_eq!(seen.len(), 6);
         // NULL with a value, and values from both halves: both publish a star.
-        let leaf = |at: usize| format!("{at};half {};*\n", at / 2);
-        let table = LabelTable::parse(&(0..4).map(leaf).collect::<String>());
-        let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
-        let tree = || Axis::tree(Tree::new(&levels, 4, true).0, true);
-        let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&[[0], [1], [1], [4]], tree(), false, seed)).collect();
+        let seen: std::collections::BTreeSet<_> = (0..64)
+            .map(|seed| shuffled(&[[0], [1], [1], [4]], halves(4, true), false, seed))
+            .collect();
         assert_eq!(seen.len(), 2);
     }
 }

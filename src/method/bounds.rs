@@ -167,6 +167,17 @@ impl<'a> Losses<'a> {
     }
 }
 
+/// The `most` cheapest by their cost, in that order; of equals the first.
+pub(in crate::method) fn cheapest(mut costs: Vec<(f64, usize)>, most: usize) -> Vec<usize> {
+    let by_cost = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    if costs.len() > most {
+        costs.select_nth_unstable_by(most, by_cost);
+        costs.truncate(most);
+    }
+    costs.sort_by(by_cost);
+    costs.into_iter().map(|(_, at)| at).collect()
+}
+
 /// Rows of a group in the order of one axis.
 #[derive(Debug, Default)]
 pub(in crate::method) struct Sorter {

@@ -5,8 +5,9 @@ use std::hash::Hasher;
 use rayon::prelude::*;
 
 use super::Plan;
-use super::groups::Group;
+use super::groups::{Group, sizes};
 use crate::error::Result;
+use crate::method::blocks::slices;
 use crate::model::{Code, Row, Seed};
 
 /// What is hashed, beside the quasi-identifiers, to order the rows of a sensitive value.
@@ -50,14 +51,8 @@ pub(super) fn order<C: Code, const W: usize>(
     key: MixingKey,
 ) -> Result<Vec<u32>> {
     let mut order = vec![0u32; rows.len()];
-    let mut rest = order.as_mut_slice();
-    let mut stretches = Vec::with_capacity(groups.len());
-    for group in groups {
-        let (stretch, behind) = rest.split_at_mut((group.end - group.start) as usize);
-        stretches.push((group, stretch));
-        rest = behind;
-    }
-    stretches.into_par_iter().try_for_each(|(group, stretch)| {
+    let stretches = slices(&mut order, &sizes(groups)).into_par_iter().zip(groups);
+    stretches.try_for_each(|(stretch, group)| {
         plan.job.cancel.check()?;
         let MixingKey { seed, parts } = key;
         let mut number = 0;

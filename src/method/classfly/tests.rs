@@ -8,7 +8,7 @@ mod random;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::hierarchy::{LabelTable, Levels, intervals, prefixes};
+use crate::hierarchy::{Levels, intervals, prefixes};
 use crate::measure::precision;
 
 const SEARCHES: [Search; 3] = [Search::Complete, Search::Partial, Search::Naive];
@@ -168,8 +168,7 @@ fn independent_parts_suppress_their_own_columns_only() {
 
 #[test]
 fn a_missing_value_climbs_directly_to_the_top() {
-    let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n").unwrap();
-    let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, true);
+    let tree = Tree::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", true);
     // One missing value, and one of each: the pairs meet under x and y, one level up.
     let codes = [[0], [1], [2], [3], [4]];
     let (trees, constraints) = (std::slice::from_ref(&tree), [constraint(&[0], 2)]);

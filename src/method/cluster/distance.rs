@@ -320,13 +320,10 @@ pub(super) struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::{LabelTable, Tree};
 
     /// Values a, b under x and c, d under y; a occurs four times, b and c twice, d and missing once.
     fn tree() -> Axis {
-        let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n");
-        let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
-        Axis::tree(Tree::new(&levels, 4, true).0, true)
+        Axis::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", true)
     }
 
     const COUNTS: [u64; 5] = [1, 4, 2, 2, 1];

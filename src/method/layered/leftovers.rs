@@ -3,6 +3,7 @@
 use super::Class;
 use super::cut::Cutter;
 use crate::error::Result;
+use crate::method::bounds::cheapest;
 use crate::model::{Code, Row};
 
 /// How many classes a row is tried in, the cheapest first, before it counts as unplaced.
@@ -47,16 +48,8 @@ fn join_nearest<C: Code, const W: usize>(
     row: Row<C, W>,
 ) -> bool {
     let losses = &cutter.context.losses;
-    let mut costs: Vec<(f64, usize)> = (classes.iter().enumerate())
-        .map(|(at, class)| (class.cost_of(&row.codes, losses), at))
-        .collect();
-    let tried = CLASSES_TRIED.min(costs.len());
-    if tried < costs.len() {
-        costs.select_nth_unstable_by(tried, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    }
-    costs.truncate(tried);
-    costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    for (_, at) in costs {
+    let costs = classes.iter().map(|class| class.cost_of(&row.codes, losses)).zip(0..);
+    for at in cheapest(costs.collect(), CLASSES_TRIED) {
         let class = &mut classes[at];
         class.rows.push(row);
         if cutter.holds(&class.rows) {
@@ -83,12 +76,10 @@ fn absorb<C: Code, const W: usize>(
             let loss = cutter.context.losses.of(&pool.bounds.join(&class.bounds));
             (pool.rows.len() + class.rows.len()) as f64 * f64::from(loss) - class.total()
         };
-        let mut costs: Vec<(f64, usize)> = classes.iter().map(cost).zip(0..).collect();
-        costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        // One at a time, then a quarter of what was taken before: as few looks as the logarithm.
-        costs.truncate(1 + absorbed / 4);
-        absorbed += costs.len();
-        for (_, at) in costs {
+        // One at a time, then a quarter of what was taken before: the number of rounds is logarithmic.
+        let taken = cheapest(classes.iter().map(cost).zip(0..).collect(), 1 + absorbed / 4);
+        absorbed += taken.len();
+        for at in taken {
             pool.rows.append(&mut classes[at].rows);
         }
         classes.retain(|class| !class.rows.is_empty());

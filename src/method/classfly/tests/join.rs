@@ -44,8 +44,7 @@ fn figure_2_naive_spares_one_of_four_equal_rows_by_the_seed() {
 
 #[test]
 fn the_rows_that_lose_least_join_first() {
-    let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\ne;y;*\n").unwrap();
-    let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3, 4]), 5, false);
+    let tree = Tree::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\ne;y;*\n", false);
     // Three rows stay a, three become y, and b is left. Both groups can spare a row; one of y has lost
     // half of its value already.
     let codes = [[0], [0], [0], [1], [2], [3], [4]];
