@@ -1,8 +1,8 @@
 //! Published strings as numbers, as long as few of them are different.
 //!
-//! A string column of a census has a handful of values and a name has as many as there are rows. The
-//! first wait as one or two bytes per row, which stay in the cache when rows are gathered in the order
-//! of a release; the second wait as they came.
+//! A string column of a census has a handful of values, and a column of names has as many as there are rows. The
+//! former are held as one or two bytes per row, which stay in the cache when rows are gathered in the order
+//! of a release; the latter as they came.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl PayloadCoders {
         self.0.iter().flatten().map(|coder| coder.interner.memory()).sum()
     }
 
-    /// Forgets all values, because no chunk has numbers any more, and numbers no others.
+    /// Forgets all values and stops numbering, once no chunk holds numbers any more.
     pub fn clear(&mut self) {
         for coder in self.0.iter_mut().flatten() {
             coder.interner = Interner::new("sensitive or kept", &coder.data_type);

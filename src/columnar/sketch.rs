@@ -1,5 +1,5 @@
-//! What has to be known of a whole table before its rows can be told apart by cells: all values of the
-//! quasi-identifiers, and a sample of how they occur together.
+//! What must be known of a whole table before it can be cut into cells: all values of the quasi-identifiers, and a
+//! sample of how they occur together.
 //!
 //! The sample holds the tuples with the smallest keyed hashes, each with the exact number of its rows.
 //! Which tuples these are depends on values and the seed: not on where rows stand, how they are
@@ -92,7 +92,7 @@ impl SketchedColumn {
     }
 }
 
-/// Two independent halves from one hash, so that no two tuples of a table meet by chance.
+/// Widens a hash to 128 bits, so that no two tuples of a table collide by chance.
 fn mixed(hash: u64) -> u128 {
     let half = |key: u64| {
         let mut hasher = siphasher::sip::SipHasher13::new_with_keys(key, 0);
@@ -145,7 +145,7 @@ impl Sketcher {
         values.sum::<usize>() + self.sample.tuples.len() * (48 + 4 * self.sampled)
     }
 
-    /// What was seen, ready to travel.
+    /// The sketch of this partition as pages.
     pub(crate) fn finish(mut self) -> Result<Vec<Page>> {
         let mut pages = Vec::with_capacity(self.columns.len() + 1);
         for (at, column) in self.columns.iter().enumerate() {
@@ -236,7 +236,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// Puts the pages of all partitions together, in any order of partitions.
+    /// Merges the pages of all partitions; their order does not matter.
     pub(crate) fn merge(
         layout: &Layout,
         partitions: &[Vec<Page>],

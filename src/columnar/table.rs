@@ -147,7 +147,7 @@ fn too_wide(columns: usize) -> Error {
     ))
 }
 
-/// Files for the parts of a table that have no place in memory.
+/// Files for the parts of a table that do not fit into memory.
 #[derive(Default)]
 pub(crate) struct TableFiles {
     pub(crate) rows: Option<ScratchFile>,
@@ -240,7 +240,7 @@ impl TableBuilder {
     }
 }
 
-/// What stands beside the codes of some rows.
+/// Modelled values and keys of the same rows as some codes.
 struct Beside<'a> {
     ties: &'a mut [u64],
     kept: &'a mut [u64],

@@ -64,8 +64,7 @@ mod tests {
     fn a_report_has_every_measure_of_columns_and_table() {
         let found = |columns: &[(Option<f64>, u64)], rows, name, column| {
             let measures = incomplete_measures(rows, 3, columns);
-            let is_it = |measure: &&Measure| measure.name == name && measure.column == column;
-            measures.iter().find(is_it).and_then(|measure| measure.value)
+            crate::measure::found(&measures, name, column).and_then(|measure| measure.value)
         };
         let columns = [(Some(2.0), 1), (Some(4.0), 3)];
         let of = |name, column| found(&columns, 8, name, column);

@@ -91,6 +91,12 @@ impl Measure {
     }
 }
 
+/// The measure of this name of a column, or of the table.
+#[cfg(test)]
+fn found<'m>(measures: &'m [Measure], name: &str, column: Option<usize>) -> Option<&'m Measure> {
+    measures.iter().find(|measure| measure.name == name && measure.column == column)
+}
+
 #[cfg(test)]
 mod tests {
     use super::three_digits;

@@ -1,4 +1,4 @@
-//! Classes that publish the same leave in an order that tells nothing more.
+//! Classes that publish the same are emitted in an order that reveals nothing more.
 //!
 //! Methods leave classes in the order of exact codes, and rows of equal codes in the order of their keys. Two
 //! classes look alike to a reader if their values generalize to the same hierarchy nodes, have the same bounds, or

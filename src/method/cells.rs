@@ -64,7 +64,7 @@ enum Node {
     },
 }
 
-/// A side may hold this much more than its part of the leaves before another axis is preferred.
+/// A side may hold this many times its share of the rows before another axis is preferred.
 const MOST_UNEVEN: f64 = 1.25;
 
 impl CutTree {
@@ -157,7 +157,7 @@ impl CutTree {
         }
     }
 
-    /// The tree as numbers, four for every node, for its way to other machines.
+    /// Serializes the tree as numbers, four for every node.
     pub fn to_numbers(&self) -> Vec<u32> {
         let numbers = self.nodes.iter().map(|node| match *node {
             Node::Leaf(leaf) => [0, leaf, 0, 0],
@@ -166,12 +166,12 @@ impl CutTree {
         numbers.flatten().collect()
     }
 
-    /// The tree that became these numbers; `None` if they are no tree over as many axes.
+    /// Reads a tree back from its numbers; `None` if they are no tree over as many axes.
     pub fn of_numbers(numbers: &[u32], axes: usize) -> Option<Self> {
         let (fours, rest) = numbers.as_chunks::<4>();
         let node = |(at, four): (usize, &[u32; 4])| match *four {
             [0, leaf, 0, 0] => Some(Node::Leaf(leaf)),
-            // Every way leads onward, so that following it comes to an end.
+            // Children stand behind their parent, so that every walk ends.
             [1, axis, code, right] => ((axis as usize) < axes
                 && right as usize > at + 1
                 && (right as usize) < fours.len())

@@ -1,4 +1,4 @@
-//! The last look at the classes before anything leaves.
+//! Verification of the classes before anything is published.
 //!
 //! Written apart from the counters the methods steer by, and on purpose the plain way (sort the
 //! values of a class, walk the runs): a mistake there must not be able to hide here. Only the

@@ -12,7 +12,7 @@ pub struct Persons {
 }
 
 impl Persons {
-    /// Looks at every class, given the column that tells persons apart.
+    /// Counts the rows of every person in every class, given the privacy unit.
     pub fn of(placement: &Placement, unit: &SensitiveColumn) -> Self {
         let mut here = vec![0u32; unit.cardinality as usize];
         let mut classes_of = vec![0u8; unit.cardinality as usize];
