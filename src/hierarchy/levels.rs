@@ -1,6 +1,7 @@
 //! Under which node each distinct value falls, level by level.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 /// One level of a hierarchy above the values: the nodes and which of them holds each value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,6 +46,13 @@ impl Level {
             level.node_of.push(node);
         }
         Ok(level)
+    }
+
+    /// The same nodes over some of the values, given by their positions. Nodes keep their losses.
+    pub(super) fn over(&self, values: impl Iterator<Item = usize>) -> Self {
+        let nodes = values.map(|value| Ok::<_, Infallible>(self.node_of[value] as usize));
+        let describe = |node: &usize| Ok((self.labels[*node].clone(), self.losses[*node]));
+        Self::from_keys(nodes, describe).unwrap_or_default()
     }
 
     /// Sets each node's loss to the share of the values it holds, `(values − 1) / (all − 1)`.

@@ -150,8 +150,8 @@ impl Tree {
 }
 
 /// Value positions sorted so that every node's values are together; nodes and values stay in the
-/// order of their first value.
-fn depth_first(levels: &Levels, values: usize) -> Vec<u32> {
+/// order of their first value. Stable sorts from the finest level upward do not disturb the finer levels.
+pub(super) fn depth_first(levels: &Levels, values: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..values as u32).collect();
     for level in &levels.0 {
         let mut rank = vec![u32::MAX; level.labels.len()];
