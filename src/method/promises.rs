@@ -53,7 +53,7 @@ fn people() -> impl Strategy<Value = Vec<Person>> {
             _ => [1 + a % 2, 3, c % 2],
         });
         // Half of the rows have the last two of five values.
-        let value = (0usize..6).prop_map(|draw| [0, 1, 2, 3, 4, 4][draw]);
+        let value = (0usize..6).prop_map(|draw| [0u32, 1, 2, 3, 4, 4][draw]);
         proptest::collection::vec((codes, value, 0u32..60), 1..160)
     })
 }

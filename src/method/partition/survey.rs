@@ -169,7 +169,7 @@ impl Worker<'_> {
     }
 
     fn add_candidates(&mut self, axis: &WideAxis, at: Position, target: usize, rows: usize) {
-        let mut cut = CutPoint {
+        let cut = CutPoint {
             axis: axis.index,
             value: at.value,
             left: target,
@@ -187,7 +187,7 @@ impl Worker<'_> {
         cuts.sort_by_key(|(left, ..)| left.abs_diff(target));
         for (left, left_high, right_low) in cuts {
             if left >= k && rows - left >= k {
-                cut = CutPoint { left, left_high, right_low, ..cut };
+                let cut = CutPoint { left, left_high, right_low, ..cut };
                 self.add_candidate(axis, cut, rows);
             }
         }
