@@ -2,8 +2,8 @@
 //! the options that reports share and the table in `docs/options.md` come from it.
 //!
 //! An option is a line of [`options!`]: its documentation, its name, `as` a clearer name in the builder if it has one, its
-//! [kind](super::kinds) and, in brackets, the reports that take it too. The first paragraph of the documentation is in plain words: the page about a
-//! release shows it to people who are no programmers.
+//! [kind](super::kinds) and, in brackets, the reports that take it too. The first paragraph of the documentation is in
+//! plain words: the page about a release shows it to people who are no programmers.
 
 use super::Anonymize;
 use super::kinds::{self, Accepts, Kind, Lookup, Wanted};
