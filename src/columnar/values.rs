@@ -171,6 +171,16 @@ fn out_of_calendar(name: &str) -> Error {
     ))
 }
 
+/// Digits behind the point of a decimal, 0 for other types.
+pub(super) fn decimal_scale(data_type: &DataType) -> i8 {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
 /// A step as an integer of a decimal's smallest unit, `None` if it is no such integer.
 pub(super) fn scaled(step: &str, scale: i8) -> Option<i128> {
     let unscaled = scaled_decimal(step, usize::try_from(scale).unwrap_or(0))?;
