@@ -1,4 +1,4 @@
-//! What every method that forms classes promises: on random tables, and when it is told to stop.
+//! What every method that forms classes promises: on random tables, and when it is cancelled.
 
 use proptest::prelude::*;
 
@@ -13,22 +13,27 @@ fn class_methods() -> impl Iterator<Item = MethodRef> {
     methods().filter(|method| method.family() == Family::Classes)
 }
 
-/// What a query could say beside the requirement.
+/// Options of a query beside its requirement.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Options {
     split: Split,
     drop_suppressed: bool,
     block_rows: usize,
 }
 
-const PLAIN: Told = Told { split: Split::LeastLoss, drop_suppressed: false, block_rows: 1000 };
+const PLAIN: Options =
+    Options { split: Split::LeastLoss, drop_suppressed: false, block_rows: 1000 };
 
-fn release<const D: usize>(table: &Table<D>, method: MethodRef, told: Told) -> Result<Release> {
+fn release<const D: usize>(
+    table: &Table<D>,
+    method: MethodRef,
+    options: Options,
+) -> Result<Release> {
     let secret = Secret::from_text("promises")?;
     let settings = Settings {
-        split: told.split,
-        drop_suppressed: told.drop_suppressed,
-        block_rows: Some(told.block_rows),
+        split: options.split,
+        drop_suppressed: options.drop_suppressed,
+        block_rows: Some(options.block_rows),
         suppression_limit: 1.0,
         ..Settings::new(secret)
     };
@@ -82,10 +87,15 @@ fn table(people: &[Person], k: u32, model: usize) -> Table<3> {
 }
 
 /// The release on so many threads, without the numbers of its rows.
-fn content(table: &Table<3>, method: MethodRef, told: Told, threads: usize) -> Result<Content<3>> {
+fn content(
+    table: &Table<3>,
+    method: MethodRef,
+    options: Options,
+    threads: usize,
+) -> Result<Content<3>> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|_| Error::bug("no threads"))?;
-    pool.install(|| release(table, method, told)).map(|release| table.content(&release))
+    pool.install(|| release(table, method, options)).map(|release| table.content(&release))
 }
 
 proptest! {
@@ -104,7 +114,7 @@ proptest! {
             .form(|rows, _| Ok((Classes::from_sizes(&[rows.len() as u32])?, 0)))?;
         for method in class_methods() {
             let can_drop = drop_suppressed || method.drops_incomplete_rows();
-            match release(&table, method, Told { split, drop_suppressed, block_rows }) {
+            match release(&table, method, Options { split, drop_suppressed, block_rows }) {
                 Ok(release) => {
                     prop_assert!(can_drop || release.suppressed.is_empty(), "{method}");
                     prop_assert!(release.loss <= one_class.loss + 1e-9, "{method}");
@@ -122,14 +132,14 @@ proptest! {
         people in people(), k in 2u32..10, model in 0usize..9, widest: bool, drop_suppressed: bool, shift in 0usize..160,
     ) {
         let split = if widest { Split::Widest } else { Split::LeastLoss };
-        let told = Told { split, drop_suppressed, block_rows: 40 };
+        let options = Options { split, drop_suppressed, block_rows: 40 };
         let n = people.len();
         let shuffled: Vec<Person> = (0..n).rev().map(|row| people[(row + shift) % n]).collect();
         let (one, other) = (table(&people, k, model), table(&shuffled, k, model));
         for method in class_methods() {
-            let expected = content(&one, method, told, 1);
-            prop_assert_eq!(&content(&one, method, told, 4), &expected, "{}", method);
-            prop_assert_eq!(&content(&other, method, told, 4), &expected, "{}", method);
+            let expected = content(&one, method, options, 1);
+            prop_assert_eq!(&content(&one, method, options, 4), &expected, "{}", method);
+            prop_assert_eq!(&content(&other, method, options, 4), &expected, "{}", method);
         }
     }
 }
@@ -153,11 +163,11 @@ fn every_method_stops_in_the_middle_when_it_is_cancelled() {
     const ROWS: u32 = 2000;
     let values: Vec<f64> = (0..100).map(f64::from).collect();
     // Small blocks, so that a clustering has several of them.
-    let told = Told { block_rows: 500, ..PLAIN };
+    let options = Options { block_rows: 500, ..PLAIN };
     let run = |method, cancel: Cancel| {
         let codes = (0..ROWS).map(|i| [i % 97, i * 7 % 89, i * 5 % 83]).collect();
         let table = Table { cancel, ..Table::new(vec![Axis::line(&values, false); 3], codes, 5) };
-        (release(&table, method, told).map(drop), table.cancel.checks())
+        (release(&table, method, options).map(drop), table.cancel.checks())
     };
     for method in class_methods() {
         let (done, checks) = run(method, Cancel::default());
