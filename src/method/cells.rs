@@ -12,8 +12,8 @@
 //! 3. [`CutTree::cells`] undoes cuts that leave a side without what a cell needs. What is left of the tree
 //!    are the cells, and every one of them has what it needs.
 //!
-//! **Guarantee.** Every cell stands: it has the rows that were asked for and satisfies the requirement as
-//! a whole, or there is one cell, the table. Cells are boxes, disjoint, and together everything.
+//! **Guarantee.** Every cell has the rows that were asked for and satisfies the requirement as a whole, or there is one
+//! cell, the table. Cells are boxes, disjoint, and together everything.
 //!
 //! **Cost.** O(s·d·log s) per level of the tree for a sample of s tuples of d quasi-identifiers; a row finds
 //! its cell in log2(cells) steps.
@@ -113,12 +113,12 @@ impl CutTree {
         }
     }
 
-    /// The cell of every leaf. `stands` tells of consecutive leaves whether they can be a cell or several;
-    /// it is not asked about the whole table.
-    pub fn cells(&self, stands: &mut dyn FnMut(Range<u32>) -> bool) -> Vec<u32> {
+    /// The cell of every leaf. `is_valid` says whether consecutive leaves could form a cell; it is not called for the
+    /// whole table.
+    pub fn cells(&self, is_valid: &mut dyn FnMut(Range<u32>) -> bool) -> Vec<u32> {
         let mut cells = vec![0; self.leaves() as usize];
         let mut next_cell = 0;
-        self.merge(0, &mut cells, stands, &mut next_cell);
+        self.merge(0, &mut cells, is_valid, &mut next_cell);
         cells
     }
 
@@ -126,14 +126,14 @@ impl CutTree {
         &self,
         node: usize,
         cells: &mut [u32],
-        stands: &mut dyn FnMut(Range<u32>) -> bool,
+        is_valid: &mut dyn FnMut(Range<u32>) -> bool,
         next_cell: &mut u32,
     ) {
         if let Node::Cut { right, .. } = self.nodes[node] {
             let right = right as usize;
-            if stands(self.range(node + 1)) && stands(self.range(right)) {
-                self.merge(node + 1, cells, stands, next_cell);
-                return self.merge(right, cells, stands, next_cell);
+            if is_valid(self.range(node + 1)) && is_valid(self.range(right)) {
+                self.merge(node + 1, cells, is_valid, next_cell);
+                return self.merge(right, cells, is_valid, next_cell);
             }
         }
         for leaf in self.range(node) {

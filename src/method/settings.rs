@@ -1,4 +1,4 @@
-//! What a method is told beside its rows, and what it gives back.
+//! The input of a method beside its rows, and its output.
 
 use super::classfly::{Constraint, Recoding};
 use super::partition::Split;
@@ -59,7 +59,7 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// What a query says that names a method and nothing else.
+    /// The settings of a query that names a method and nothing else.
     pub fn new(secret: Secret) -> Self {
         Self {
             split: Split::LeastLoss,

@@ -81,7 +81,7 @@ pub enum Clustering {
     BottomUp,
 }
 
-/// What a clustering is told beside its job.
+/// Options of a clustering.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
     /// How much each quasi-identifier counts, in the order of the codes; empty for all alike.

@@ -123,7 +123,7 @@ use crate::model::{
     Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
 };
 
-/// What a slicing is told beside its job.
+/// Options of both slicing methods.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
     /// The sensitive attribute; its codes stand behind those of the quasi-identifiers.
