@@ -39,11 +39,11 @@ async fn rows(context: &SessionContext, sql: &str) -> Vec<String> {
     rows
 }
 
-/// P1, table 1: Age and Zip of six people.
+/// Rounded-partition paper, table 1: Age and Zip of six people.
 const TABLE_1: &str = "(SELECT * FROM (VALUES (20, 101), (20, 103), (30, 102), (40, 102), (50, 101), (50, 103)) AS t (age, zip))";
 
 #[tokio::test]
-async fn p1_table_1_rounded_makes_three_classes_of_two() {
+async fn table_1_of_rounded_partition_makes_three_classes_of_two() {
     for split in ["least_loss", "widest"] {
         let sql = format!(
             "SELECT class_id, count(*) FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'],
@@ -55,7 +55,7 @@ async fn p1_table_1_rounded_makes_three_classes_of_two() {
 
 // Zip first loses least at both cuts; the total, 14/3 cells, is that of the paper's table 2.
 #[tokio::test]
-async fn p1_table_1_is_cut_where_both_halves_lose_least() {
+async fn rounded_partition_table_1_is_cut_where_both_halves_lose_least() {
     let sql = format!(
         "SELECT age, zip FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'], split => 'least_loss')"
     );
@@ -66,7 +66,7 @@ async fn p1_table_1_is_cut_where_both_halves_lose_least() {
 
 /// The same six people: cutting in halves, as Mondrian does, leaves two classes of three.
 #[tokio::test]
-async fn p1_table_1_balanced_cuts_make_two_classes_of_three() {
+async fn rounded_partition_table_1_balanced_cuts_make_two_classes_of_three() {
     for method in ["mondrian", "mondrian_relaxed"] {
         let sql = format!(
             "SELECT class_id, count(*) FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'],
@@ -82,9 +82,9 @@ async fn p1_table_1_balanced_cuts_make_two_classes_of_three() {
     assert_eq!(rows(&session(), &sql).await, ["0 3", "1 3"]);
 }
 
-/// P1, seven points with counters {0, 3, 1, 0, 1, 2}, k = 2: cut 5 | 2, then 3 | 2.
+/// Rounded-partition paper, seven points with counters {0, 3, 1, 0, 1, 2}, k = 2: cut 5 | 2, then 3 | 2.
 #[tokio::test]
-async fn p1_seven_points_are_cut_five_to_two() {
+async fn rounded_partition_seven_points_are_cut_five_to_two() {
     let points = "(SELECT column1 AS x FROM (VALUES (1), (1), (1), (2), (4), (5), (5)))";
     let sql = format!(
         "SELECT x, count(*) FROM anonymize({points}, k => 2, quasi_identifiers => ['x'], class_id => true)
@@ -93,9 +93,9 @@ async fn p1_seven_points_are_cut_five_to_two() {
     assert_eq!(rows(&session(), &sql).await, ["1 3", "[2-4] 2", "5 2"]);
 }
 
-/// P1: exactly ⌊n/k⌋ classes; from n ≥ 2k² on none above k + 1, and all of k where k divides n.
+/// Rounded-partition paper: exactly ⌊n/k⌋ classes; from n ≥ 2k² on none above k + 1, and all of k where k divides n.
 #[tokio::test]
-async fn p1_class_sizes_follow_from_n_and_k() {
+async fn rounded_partition_class_sizes_follow_from_n_and_k() {
     let context = session();
     for (n, k) in
         [(4, 2), (7, 2), (11, 3), (50, 5), (53, 5), (100, 7), (97, 7), (200, 10), (209, 10)]
@@ -189,8 +189,10 @@ async fn found(context: &SessionContext, call: &str) -> Found {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p1_adult_rounded_has_the_most_classes_and_the_lowest_discernibility() {
-    let Some((context, directory)) = adult("P1 on Adult, classes").await else { return };
+async fn rounded_partition_adult_rounded_has_the_most_classes_and_the_lowest_discernibility() {
+    let Some((context, directory)) = adult("rounded partition on Adult, classes").await else {
+        return;
+    };
     println!("|   k | split      | method           | classes | largest | DM |");
     for (split, k) in ["least_loss", "widest"].into_iter().flat_map(|split| KS.map(|k| (split, k)))
     {
@@ -310,8 +312,10 @@ async fn adult_layered_loses_least() {
 
 /// Loss by k, beside what a first sketch of the method measured (widest, least loss).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p1_adult_least_loss_loses_less_than_widest() {
-    let Some((context, directory)) = adult("P1 on Adult, loss").await else { return };
+async fn rounded_partition_adult_least_loss_loses_less_than_widest() {
+    let Some((context, directory)) = adult("rounded partition on Adult, loss").await else {
+        return;
+    };
     let sketch = [
         (0.0160, 0.0133),
         (0.0443, 0.0360),

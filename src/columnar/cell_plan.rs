@@ -1,4 +1,4 @@
-//! The cells of a table on their way to the partitions of its rows.
+//! Which rows belong to which cell, as it is sent to the partitions of the input.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow::array::{UInt32Array, UInt64Array};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 
 use super::cells::{TableHeader, tree_of_pages, tree_page};
-use super::pages::{Page, foreign, page};
+use super::pages::{Page, mismatched, page};
 use crate::error::Result;
 use crate::method::cells::CutTree;
 
@@ -43,7 +43,8 @@ impl CellPlan {
     /// The plan among pages; of the quasi-identifiers, `sampled` are cut.
     pub(crate) fn of_pages(
         pages: &[Page],
-        (columns, sampled): (usize, usize),
+        columns: usize,
+        sampled: usize,
         modelled: usize,
     ) -> Result<Self> {
         let tree = tree_of_pages(pages, sampled)?;
@@ -53,7 +54,7 @@ impl CellPlan {
         let rows = cells.numbers::<UInt64Type>(1)?.to_vec();
         let is_cell = |cell: &u32| (*cell as usize) < keys.len();
         if cell_of_leaf.len() != tree.leaves() as usize || !cell_of_leaf.iter().all(is_cell) {
-            return Err(foreign());
+            return Err(mismatched());
         }
         let header = TableHeader::of_pages(pages, columns, modelled)?;
         Ok(Self { tree, cell_of_leaf, keys, rows, header })

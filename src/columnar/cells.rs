@@ -1,5 +1,5 @@
-//! Rows of a part of a table in the codes of the whole, and what travels with them to the operator that anonymizes a
-//! cell.
+//! Rows of one partition in the codes of the whole table, and what the operator that anonymizes a cell must know of that
+//! table.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use super::domain::Domain;
 use super::intern::{Interner, MISSING};
 use super::leaf_counts::ModelledCounts;
 use super::levels::ListedLevels;
-use super::pages::{Page, foreign, page, pages_to_batch, to_bytes};
+use super::pages::{Page, mismatched, page, pages_to_batch, to_bytes};
 use super::read::Layout;
-use super::sketch::with_missing;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::method::cells::CutTree;
 
@@ -43,7 +43,8 @@ impl Survey {
         tree: CutTree,
         levels: Option<ListedLevels>,
     ) -> Result<Self> {
-        let values = |domain: &Domain| with_missing(&domain.values, domain.axis.missing);
+        let values =
+            |domain: &Domain| with_missing(&domain.values, domain.axis.missing, &domain.name);
         Ok(Self { values: domains.iter().map(values).collect::<Result<_>>()?, tree, levels })
     }
 
@@ -63,7 +64,7 @@ impl Survey {
         let values = values_of_pages(pages, columns)?;
         let tree = tree_of_pages(pages, sampled)?;
         let levels = pages.iter().find(|page| page.kind == LEVELS).map(|page| {
-            let texts = page.array(0)?.as_string_opt::<i32>().ok_or_else(foreign)?;
+            let texts = page.array(0)?.as_string_opt::<i32>().ok_or_else(mismatched)?;
             let levels = page.numbers::<UInt32Type>(1)?.iter().copied();
             let texts = texts.iter().map(|text| text.map(str::to_owned));
             Ok(ListedLevels(texts.zip(levels).collect()))
@@ -78,7 +79,7 @@ pub(super) fn tree_page(tree: &CutTree) -> Result<Page> {
 
 pub(super) fn tree_of_pages(pages: &[Page], sampled: usize) -> Result<CutTree> {
     let tree = page(pages, TREE)?.numbers::<UInt32Type>(0)?;
-    CutTree::of_numbers(tree, sampled).ok_or_else(foreign)
+    CutTree::of_numbers(tree, sampled).ok_or_else(mismatched)
 }
 
 fn value_pages(values: &[ArrayRef]) -> Result<Vec<Page>> {
@@ -89,13 +90,13 @@ fn value_pages(values: &[ArrayRef]) -> Result<Vec<Page>> {
 fn values_of_pages(pages: &[Page], columns: usize) -> Result<Vec<ArrayRef>> {
     let of_column = |at: usize| {
         let is_page = |page: &&Page| page.kind == DOMAIN && page.column as usize == at;
-        let page = pages.iter().find(is_page).ok_or_else(foreign)?;
+        let page = pages.iter().find(is_page).ok_or_else(mismatched)?;
         page.array(0).map(Arc::clone)
     };
     (0..columns).map(of_column).collect()
 }
 
-/// Turns the quasi-identifiers of rows into codes of the whole table.
+/// Encodes the quasi-identifiers of rows in the codes of the whole table.
 #[derive(Debug)]
 pub(crate) struct GlobalCodes {
     columns: Vec<GlobalColumn>,
@@ -121,7 +122,7 @@ impl GlobalCodes {
             let (known, missing) = (interner.len(), interner.has_missing());
             // Values come without repetition: their numbers are their places.
             if known as usize != values.len() + usize::from(!missing) {
-                return Err(foreign());
+                return Err(mismatched());
             }
             Ok(GlobalColumn { at: *at, interner, known, missing, codes: Vec::new() })
         };
@@ -129,7 +130,7 @@ impl GlobalCodes {
         Ok(Self { columns: columns.collect::<Result<_>>()? })
     }
 
-    /// Reads a batch. Values that the table did not have when it was looked at are an error.
+    /// Encodes a batch. Values that were not there when the table was surveyed are an error.
     pub(crate) fn read(&mut self, batch: &RecordBatch) -> Result<()> {
         for column in &mut self.columns {
             column.codes.clear();
@@ -187,9 +188,10 @@ pub(crate) struct TableHeader {
 }
 
 impl TableHeader {
-    /// The values of a modelled column and their counts, as they travel.
+    /// The values of a modelled column, in code order, and their counts.
     pub(crate) fn population(counts: &ModelledCounts) -> Result<(ArrayRef, Arc<[u64]>)> {
-        let values = with_missing(&counts.values.values, counts.values.missing)?;
+        let values =
+            with_missing(&counts.values.values, counts.values.missing, &counts.values.name)?;
         Ok((values, counts.population().into()))
     }
 
@@ -222,7 +224,7 @@ impl TableHeader {
             population.transpose()
         };
         let [rows, cells] = page(pages, TOTALS)?.numbers::<UInt64Type>(0)? else {
-            return Err(foreign());
+            return Err(mismatched());
         };
         Ok(Self {
             values: values_of_pages(pages, columns)?,

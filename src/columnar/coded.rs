@@ -117,8 +117,7 @@ impl CodedChunk {
         RecordBatch::try_new_with_options(schema, columns, &options).map_err(kernel_failed("any"))
     }
 
-    /// The chunk that became this batch; `has_keys` tells of the keyed and of the kept columns whether
-    /// there are any.
+    /// Reads a chunk back from its batch; `has_keys` says whether there are keyed columns, and kept ones.
     pub fn of_batch(batch: &RecordBatch, has_keys: [bool; 2]) -> Result<Self> {
         let columns = batch.columns();
         let keys = has_keys.into_iter().filter(|has| *has).count();

@@ -13,7 +13,9 @@ use super::intern::{Interner, MISSING};
 use super::kernel_failed;
 use super::kind::Kind;
 use super::levels::ModelledValues;
-use super::values::{exact, instants, positions, scaled, write, written_date, written_decimal};
+use super::values::{
+    decimal_scale, exact, instants, positions, scaled, write, written_date, written_decimal,
+};
 use crate::error::{Error, Result};
 use crate::hierarchy::{
     Axis, DateStep, LabelTable, Levels, Shape, Tree, date_steps, float_intervals, intervals,
@@ -56,7 +58,8 @@ pub(super) type Remap = Vec<u32>;
 impl Domain {
     /// Orders the values that several readers numbered, and gives each reader its translation.
     pub(super) fn new(
-        (name, data_type): (&str, &DataType),
+        name: &str,
+        data_type: &DataType,
         interners: &[&Interner],
         hierarchy: Option<&ResolvedHierarchy>,
     ) -> Result<(Self, Vec<Remap>)> {
@@ -181,36 +184,33 @@ impl SortedValues {
         kind: Kind,
         hierarchy: &ResolvedHierarchy,
     ) -> Result<(Levels, Vec<u32>)> {
-        let as_sorted = || (0..self.values.len() as u32).collect();
         let in_column = |error: Error| match error {
             Error::Invalid(message) => {
                 Error::invalid(format!("hierarchy of column '{name}': {message}"))
             }
             other => other,
         };
-        match hierarchy {
-            ResolvedHierarchy::Labels(table) => self.labelled(name, kind, table),
+        let levels = match hierarchy {
+            ResolvedHierarchy::Labels(table) => return self.labelled(name, kind, table),
             ResolvedHierarchy::Prefixes(kept) => {
                 let written = write(&self.values, name)?;
                 let texts: Vec<&str> = written.iter().flatten().collect();
-                Ok((prefixes(&texts, kept).map_err(in_column)?, as_sorted()))
+                prefixes(&texts, kept).map_err(in_column)?
             }
-            ResolvedHierarchy::Dates(steps) => {
+            ResolvedHierarchy::Dates(steps)
+            | ResolvedHierarchy::Automatic(Automatic::Dates(steps)) => {
                 let instants = instants(&self.values, name)?;
-                Ok((date_steps(&instants, steps).map_err(in_column)?, as_sorted()))
+                date_steps(&instants, steps).map_err(in_column)?
             }
             ResolvedHierarchy::Intervals(steps) => {
-                Ok((self.intervals(name, kind, steps).map_err(in_column)?, as_sorted()))
+                self.intervals(name, kind, steps).map_err(in_column)?
             }
-            ResolvedHierarchy::Automatic(Automatic::Top) => Ok((Levels::default(), as_sorted())),
-            ResolvedHierarchy::Automatic(Automatic::Dates(steps)) => {
-                let instants = instants(&self.values, name)?;
-                Ok((date_steps(&instants, steps).map_err(in_column)?, as_sorted()))
-            }
+            ResolvedHierarchy::Automatic(Automatic::Top) => Levels::default(),
             ResolvedHierarchy::Automatic(Automatic::Intervals { .. }) => {
-                Ok((self.automatic_intervals(name, kind)?, as_sorted()))
+                self.automatic_intervals(name, kind)?
             }
-        }
+        };
+        Ok((levels, (0..self.values.len() as u32).collect()))
     }
 
     /// Nobody asked for these steps, so numbers that have none go to `*` instead of failing.
@@ -228,19 +228,9 @@ impl SortedValues {
         if steps.is_empty() {
             return Ok(Levels::default());
         }
-        let scale = self.scale();
+        let scale = decimal_scale(self.values.data_type());
         let show = |value: i128| written_decimal(value, scale);
         Ok(intervals(&values, &steps, &show).unwrap_or_default())
-    }
-
-    /// Digits behind the point of a decimal, 0 for other types.
-    fn scale(&self) -> i8 {
-        match self.values.data_type() {
-            DataType::Decimal32(_, scale)
-            | DataType::Decimal64(_, scale)
-            | DataType::Decimal128(_, scale) => *scale,
-            _ => 0,
-        }
     }
 
     fn intervals(&self, name: &str, kind: Kind, steps: &[String]) -> Result<Levels> {
@@ -253,7 +243,7 @@ impl SortedValues {
         if kind == Kind::Float {
             return float_intervals(&positions(&self.values, name)?, steps);
         }
-        let scale = self.scale();
+        let scale = decimal_scale(self.values.data_type());
         let unit = written_decimal(1, scale);
         let step = |step: &String| scaled(step, scale).ok_or_else(|| bad_step(step, &unit));
         let steps = steps.iter().map(step).collect::<Result<Vec<i128>>>()?;

@@ -191,6 +191,13 @@ impl Interner {
                 self.intern_primitive::<$type>(array, $to_bits, numbers);
             }};
         }
+        macro_rules! floats {
+            ($type:ty, $to_bits:expr) => {{
+                let values = array.as_primitive::<$type>();
+                self.refuse_nan(values.iter().flatten().any(|value| value.is_nan()))?;
+                bits!($type, $to_bits)
+            }};
+        }
         macro_rules! text {
             ($array:expr) => {{
                 let array = $array;
@@ -210,24 +217,9 @@ impl Interner {
             D::UInt16 => bits!(UInt16Type, u64::from),
             D::UInt32 => bits!(UInt32Type, u64::from),
             D::UInt64 => bits!(UInt64Type, |v| v),
-            D::Float16 => {
-                self.refuse_nan(
-                    array.as_primitive::<Float16Type>().iter().flatten().any(|v| v.is_nan()),
-                )?;
-                bits!(Float16Type, |v| u64::from((v.to_f32() + 0.0).to_bits()))
-            }
-            D::Float32 => {
-                self.refuse_nan(
-                    array.as_primitive::<Float32Type>().iter().flatten().any(f32::is_nan),
-                )?;
-                bits!(Float32Type, |v| u64::from((v + 0.0).to_bits()))
-            }
-            D::Float64 => {
-                self.refuse_nan(
-                    array.as_primitive::<Float64Type>().iter().flatten().any(f64::is_nan),
-                )?;
-                bits!(Float64Type, |v| (v + 0.0).to_bits())
-            }
+            D::Float16 => floats!(Float16Type, |v| u64::from((v.to_f32() + 0.0).to_bits())),
+            D::Float32 => floats!(Float32Type, |v| u64::from((v + 0.0).to_bits())),
+            D::Float64 => floats!(Float64Type, |v| (v + 0.0).to_bits()),
             D::Date32 => bits!(Date32Type, |v| v as u64),
             D::Date64 => bits!(Date64Type, |v| v as u64),
             D::Time32(TimeUnit::Second) => bits!(Time32SecondType, |v| v as u64),
@@ -329,7 +321,7 @@ impl Interner {
 
     fn intern_bits(&mut self, bits: u64, row: usize) -> u32 {
         let Table::Bits(table) = &mut self.table else { return MISSING };
-        find_or_add(table, bits, row, (&mut self.len, &mut self.fresh))
+        find_or_add(table, bits, row, &mut self.len, &mut self.fresh)
     }
 
     fn intern_wide(&mut self, value: Option<u128>, row: usize) -> u32 {
@@ -337,13 +329,13 @@ impl Interner {
             self.missing = true;
             return MISSING;
         };
-        find_or_add(table, value, row, (&mut self.len, &mut self.fresh))
+        find_or_add(table, value, row, &mut self.len, &mut self.fresh)
     }
 
     /// A string by its view, which holds its length and all its bytes.
     fn intern_short(&mut self, view: u128, row: usize) -> u32 {
         let Table::Text { short, .. } = &mut self.table else { return MISSING };
-        find_or_add(short, view, row, (&mut self.len, &mut self.fresh))
+        find_or_add(short, view, row, &mut self.len, &mut self.fresh)
     }
 
     fn intern_bytes(&mut self, value: Option<&[u8]>, row: usize) -> u32 {
@@ -353,7 +345,7 @@ impl Interner {
         };
         if value.len() <= MAX_INLINE_VIEW_LEN as usize {
             let view = make_view(value, 0, 0);
-            return find_or_add(short, view, row, (&mut self.len, &mut self.fresh));
+            return find_or_add(short, view, row, &mut self.len, &mut self.fresh);
         }
         if let Some(number) = long.get(value) {
             return *number;
@@ -378,7 +370,8 @@ fn find_or_add<K: Copy + Eq + std::hash::Hash>(
     table: &mut HashTable<(K, u32)>,
     key: K,
     row: usize,
-    (len, fresh): (&mut u32, &mut Vec<u32>),
+    len: &mut u32,
+    fresh: &mut Vec<u32>,
 ) -> u32 {
     let entry = table.entry(
         STATE.hash_one(key),

@@ -1,4 +1,4 @@
-//! Rows, modelled values and persons, counted by leaf of a cut tree: part by part, and then together.
+//! Rows, modelled values and persons, counted by leaf of a cut tree: per partition, then merged.
 //!
 //! Numbers of pages are shared with [`cells`](super::cells).
 
@@ -13,10 +13,10 @@ use hashbrown::HashMap;
 use super::domain::plain_codes;
 use super::intern::{Interner, MISSING};
 use super::levels::ModelledValues;
-use super::pages::{Page, foreign, page};
+use super::pages::{Page, mismatched, page};
 use super::read::Layout;
 use super::row_hash::RowHasher;
-use super::sketch::with_missing;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::model::Seed;
 
@@ -77,7 +77,8 @@ impl LeafCounter {
     pub(crate) fn new(
         layout: &Layout,
         leaves: usize,
-        (modelled, persons): (usize, Option<usize>),
+        modelled: usize,
+        persons: Option<usize>,
         seed: Seed,
     ) -> Result<Self> {
         let unit = persons.zip(layout.modelled.last()).map(|(most, unit)| (*unit, most));
@@ -142,13 +143,13 @@ impl LeafCounter {
         modelled.sum::<usize>() + persons.map(|leaf| leaf.len() * 12).sum::<usize>()
     }
 
-    /// What was counted, ready to travel.
+    /// The counts as pages.
     pub(crate) fn finish(self) -> Result<Vec<Page>> {
         let rows: ArrayRef = Arc::new(UInt64Array::from(self.rows));
         let mut pages = vec![Page::new(ROWS, 0, vec![rows])?];
         for (at, column) in self.modelled.into_iter().enumerate() {
             let values = column.interner.values()?;
-            pages.push(Page::new(MODELLED, at, vec![with_missing(&values, true)?])?);
+            pages.push(Page::new(MODELLED, at, vec![with_missing(&values, true, "any")?])?);
             let counts: Vec<((u32, u32), u64)> = column.counts.into_iter().collect();
             let leaves = UInt32Array::from_iter_values(counts.iter().map(|((leaf, _), _)| *leaf));
             let numbers = UInt32Array::from_iter_values(counts.iter().map(|((_, at), _)| *at));
@@ -206,15 +207,11 @@ impl ModelledCounts {
         population
     }
 
-    fn merge(
-        layout: &Layout,
-        partitions: &[Vec<Page>],
-        (at, leaves): (usize, usize),
-    ) -> Result<Self> {
+    fn merge(layout: &Layout, partitions: &[Vec<Page>], at: usize, leaves: usize) -> Result<Self> {
         let field = layout.schema.field(layout.modelled[at]);
         let of_column = |pages: &'_ [Page], kind: u32| {
             let found = pages.iter().find(|page| page.kind == kind && page.column as usize == at);
-            found.cloned().ok_or_else(foreign)
+            found.cloned().ok_or_else(mismatched)
         };
         let mut interner = Interner::new(field.name(), field.data_type());
         let mut by_leaf: Vec<HashMap<u32, u64, FixedState>> = vec![HashMap::default(); leaves];
@@ -227,9 +224,9 @@ impl ModelledCounts {
             let leaves = counts.numbers::<UInt32Type>(0)?.iter();
             let places = counts.numbers::<UInt32Type>(1)?;
             for ((leaf, place), rows) in leaves.zip(places).zip(counts.numbers::<UInt64Type>(2)?) {
-                let number = *numbers.get(*place as usize).ok_or_else(foreign)?;
+                let number = *numbers.get(*place as usize).ok_or_else(mismatched)?;
                 has_missing |= number == MISSING;
-                let counts = by_leaf.get_mut(*leaf as usize).ok_or_else(foreign)?;
+                let counts = by_leaf.get_mut(*leaf as usize).ok_or_else(mismatched)?;
                 *counts.entry(number).or_default() += rows;
             }
         }
@@ -237,7 +234,7 @@ impl ModelledCounts {
         // Codes were made as if something were missing.
         let shift = u32::from(!has_missing);
         values.missing = has_missing;
-        let remap = remaps.first().ok_or_else(foreign)?;
+        let remap = remaps.first().ok_or_else(mismatched)?;
         let in_codes = |counts: HashMap<u32, u64, FixedState>| {
             let code = |(number, rows): (u32, u64)| match number {
                 MISSING => (0, rows),
@@ -252,11 +249,12 @@ impl ModelledCounts {
 }
 
 impl LeafCounts {
-    /// Puts the pages of all partitions together, in any order of partitions.
+    /// Merges the pages of all partitions; their order does not matter.
     pub(crate) fn merge(
         layout: &Layout,
         partitions: &[Vec<Page>],
-        (leaves, modelled): (usize, usize),
+        leaves: usize,
+        modelled: usize,
     ) -> Result<Self> {
         let mut rows = vec![0; leaves];
         let mut persons: Vec<BTreeSet<u64>> = vec![BTreeSet::new(); leaves];
@@ -264,13 +262,13 @@ impl LeafCounts {
         for pages in partitions {
             let counts = page(pages, ROWS)?.numbers::<UInt64Type>(0)?;
             if counts.len() != leaves {
-                return Err(foreign());
+                return Err(mismatched());
             }
             rows.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             for page in pages.iter().filter(|page| page.kind == PERSONS) {
                 let leaves = page.numbers::<UInt32Type>(0)?;
                 for (leaf, hash) in leaves.iter().zip(page.numbers::<UInt64Type>(1)?) {
-                    persons.get_mut(*leaf as usize).ok_or_else(foreign)?.insert(*hash);
+                    persons.get_mut(*leaf as usize).ok_or_else(mismatched)?.insert(*hash);
                 }
             }
             for page in pages.iter().filter(|page| page.kind == NOBODY) {
@@ -278,7 +276,7 @@ impl LeafCounts {
             }
         }
         let modelled = (0..modelled)
-            .map(|at| ModelledCounts::merge(layout, partitions, (at, leaves)))
+            .map(|at| ModelledCounts::merge(layout, partitions, at, leaves))
             .collect::<Result<_>>()?;
         Ok(Self { rows, modelled, persons, nobody })
     }

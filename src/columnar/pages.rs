@@ -1,4 +1,4 @@
-//! Small tables of different shapes on their way through an exchange, as rows of one shape.
+//! Small tables of different schemas, serialized as rows of one schema so that they can pass an exchange.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Page {
     /// Equal for pages of one partition of the input and of no other. Not its number: an engine may number the
     /// partitions of every task anew.
     pub(crate) partition: u64,
-    /// What the table holds; its maker knows.
+    /// What the table holds: a constant of the module that writes it.
     pub(crate) kind: u32,
     /// Which column of the input it is about, 0 if it is about none.
     pub(crate) column: u32,
@@ -56,7 +56,7 @@ impl Page {
     }
 }
 
-/// The shape in which pages travel.
+/// The schema of serialized pages.
 pub(crate) fn page_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
         Field::new("partition", DataType::UInt64, false),
@@ -66,7 +66,7 @@ pub(crate) fn page_schema() -> SchemaRef {
     ]))
 }
 
-/// Pages as rows.
+/// Serializes pages as rows.
 pub(crate) fn pages_to_batch(pages: &[Page]) -> Result<RecordBatch> {
     let numbers = |of: fn(&Page) -> u32| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(pages.iter().map(of)))
@@ -80,7 +80,7 @@ pub(crate) fn pages_to_batch(pages: &[Page]) -> Result<RecordBatch> {
     RecordBatch::try_new(page_schema(), arrays).map_err(kernel_failed("any"))
 }
 
-/// The pages that became these rows.
+/// Reads pages back from rows.
 pub(crate) fn pages_of_batch(batch: &RecordBatch) -> Result<Vec<Page>> {
     let foreign = || Error::bug("rows that should be pages are none");
     let [partitions, kinds, columns, tables] = batch.columns() else { return Err(foreign()) };
@@ -98,7 +98,7 @@ pub(crate) fn pages_of_batch(batch: &RecordBatch) -> Result<Vec<Page>> {
     (0..batch.num_rows()).map(page).collect()
 }
 
-/// Says that pages are of one partition and of no other.
+/// Marks pages as belonging to one partition of the input.
 pub(crate) fn mark(pages: &mut [Page]) -> Result<()> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|_| {
@@ -110,7 +110,7 @@ pub(crate) fn mark(pages: &mut [Page]) -> Result<()> {
     Ok(())
 }
 
-/// Pages of the same partition together.
+/// Groups pages by the partition they were marked with.
 pub(crate) fn by_partition(pages: Vec<Page>) -> Vec<Vec<Page>> {
     let mut partitions: BTreeMap<u64, Vec<Page>> = BTreeMap::new();
     for page in pages {
@@ -120,16 +120,16 @@ pub(crate) fn by_partition(pages: Vec<Page>) -> Vec<Vec<Page>> {
 }
 
 /// The error of pages that do not fit together.
-pub(super) fn foreign() -> Error {
+pub(super) fn mismatched() -> Error {
     Error::bug("notes about another table came along")
 }
 
 /// The first page of a kind.
 pub(super) fn page(pages: &[Page], kind: u32) -> Result<&Page> {
-    pages.iter().find(|page| page.kind == kind).ok_or_else(foreign)
+    pages.iter().find(|page| page.kind == kind).ok_or_else(mismatched)
 }
 
-/// A table as bytes, in Arrow's own format.
+/// Serializes a table in Arrow's IPC format.
 pub(crate) fn to_bytes(table: &RecordBatch) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let failed = kernel_failed("any");
@@ -140,7 +140,7 @@ pub(crate) fn to_bytes(table: &RecordBatch) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The table that became these bytes.
+/// Reads a table back from its bytes.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Result<RecordBatch> {
     let failed = kernel_failed("any");
     let mut reader = StreamReader::try_new(bytes, None).map_err(&failed)?;

@@ -1,4 +1,4 @@
-//! Columns that are published as they are, from where they wait until their rows leave.
+//! Columns that are published unchanged: how they are held until their rows are emitted, and how they are gathered then.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -254,12 +254,12 @@ impl LoadedPayload {
     }
 }
 
-/// Where the rows that leave take their published columns from.
+/// Where the published columns of emitted rows are gathered from.
 #[derive(Debug, Clone, Copy)]
 pub enum PayloadOf<'a> {
     /// All rows are in memory.
     Held(&'a Payload),
-    /// The rows that leave next are.
+    /// Only the rows that are emitted next are, read back from disk.
     Loaded(&'a LoadedPayload),
 }
 

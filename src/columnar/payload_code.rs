@@ -1,13 +1,13 @@
 //! Published strings as numbers, as long as few of them are different.
 //!
-//! A string column of a census has a handful of values and a name has as many as there are rows. The
-//! first wait as one or two bytes per row, which stay in the cache when rows are gathered in the order
-//! of a release; the second wait as they came.
+//! A string column of a census has a handful of values, and a column of names has as many as there are rows. The
+//! former are held as one or two bytes per row, which stay in the cache when rows are gathered in the order
+//! of a release; the latter as they came.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
-use arrow::compute::{cast, concat, take};
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, FieldRef};
 
 use super::coded::Numbers;
@@ -15,6 +15,7 @@ use super::domain::{Remap, plain_codes};
 use super::intern::Interner;
 use super::kernel_failed;
 use super::read::Layout;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 
 /// The values of one published column in one chunk.
@@ -104,7 +105,7 @@ impl PayloadCoders {
         self.0.iter().flatten().map(|coder| coder.interner.memory()).sum()
     }
 
-    /// Forgets all values, because no chunk has numbers any more, and numbers no others.
+    /// Forgets all values and stops numbering, once no chunk holds numbers any more.
     pub fn clear(&mut self) {
         for coder in self.0.iter_mut().flatten() {
             coder.interner = Interner::new("sensitive or kept", &coder.data_type);
@@ -135,16 +136,15 @@ impl PayloadCoders {
         if let Some(known) = coder.by_number.as_ref().filter(|known| known.len() == values) {
             return Ok(Arc::clone(known));
         }
-        let all = with_missing(&coder.interner.values()?, &coder.data_type)?;
+        let all = typed_with_missing(&coder.interner.values()?, &coder.data_type)?;
         coder.by_number = Some(Arc::clone(&all));
         Ok(all)
     }
 }
 
 /// The missing value, then the others, in the type of their column.
-fn with_missing(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
-    let missing = new_null_array(values.data_type(), 1);
-    let all = concat(&[&missing, values]).map_err(kernel_failed("sensitive or kept"))?;
+fn typed_with_missing(values: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let all = with_missing(values, true, "sensitive or kept")?;
     cast(&all, data_type).map_err(kernel_failed("sensitive or kept"))
 }
 
@@ -183,6 +183,6 @@ impl RankedValues {
         for rank in ranks.iter_mut().flat_map(|ranks| ranks.iter_mut().skip(1)) {
             *rank += shift;
         }
-        Ok(Some(Self { values: with_missing(&values.values, &first.data_type)?, ranks }))
+        Ok(Some(Self { values: typed_with_missing(&values.values, &first.data_type)?, ranks }))
     }
 }

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::array::make_comparator;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
-use arrow::array::{make_comparator, new_null_array};
-use arrow::compute::{SortOptions, cast, concat, take};
+use arrow::compute::{SortOptions, cast, take};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 
@@ -16,6 +16,7 @@ use super::live::live_values;
 use super::payload::{Gathered, PayloadOf};
 use super::qi_column::{ClassCells, QiPublisher, Ranges};
 use super::row_hash::comparable;
+use super::values::with_missing;
 use super::{CodedTable, Domain};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
@@ -473,16 +474,10 @@ fn comparator(column: &ArrayRef) -> Result<Compare<'static>> {
 /// The value of every code in a column's own type, or without its dictionary: the values of all rows
 /// may be more than its keys can tell apart.
 fn by_code(domain: &Domain, data_type: &DataType) -> Result<ArrayRef> {
-    let failed = || kernel_failed(&domain.name);
-    let values = match domain.axis.missing {
-        true => {
-            let missing = new_null_array(domain.values.data_type(), 1);
-            concat(&[&missing, &domain.values]).map_err(failed())?
-        }
-        false => Arc::clone(&domain.values),
+    let values = with_missing(&domain.values, domain.axis.missing, &domain.name)?;
+    let plain: &DataType = match data_type {
+        DataType::Dictionary(_, plain) => plain,
+        plain => plain,
     };
-    match data_type {
-        DataType::Dictionary(_, plain) => cast(&values, plain).map_err(failed()),
-        plain => cast(&values, plain).map_err(failed()),
-    }
+    cast(&values, plain).map_err(kernel_failed(&domain.name))
 }

@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use super::domain::Domain;
 use super::kernel_failed;
 use super::kind::{Kind, plain_type};
-use super::values::{as_integers, exact, positions};
+use super::values::{as_integers, decimal_scale, exact, positions};
 use crate::error::{Error, Result};
 use crate::hierarchy::{MAX_SET_VALUES, Shape, TOP, Tree};
 
@@ -92,13 +92,8 @@ impl QiPublisher {
             (Ranges::Bounds, kind) if kind.has_ranges() => Form::Bounds,
             (Ranges::Mean, Kind::Float) => Form::FloatMeans(positions(&domain.values, name)?),
             (Ranges::Mean, Kind::Integer) => {
-                let scale = match domain.values.data_type() {
-                    DataType::Decimal32(_, scale)
-                    | DataType::Decimal64(_, scale)
-                    | DataType::Decimal128(_, scale) => i32::from(*scale),
-                    _ => 0,
-                };
-                Form::ExactMeans(exact(&domain.values, name)?, 10f64.powi(scale))
+                let scale = decimal_scale(domain.values.data_type());
+                Form::ExactMeans(exact(&domain.values, name)?, 10f64.powi(scale.into()))
             }
             (Ranges::Mean, kind) if kind.has_ranges() => {
                 let integers = as_integers(&domain.values, name)?;

@@ -1,4 +1,4 @@
-//! Taking in batches: provisional codes and row keys at once, payload apart.
+//! Reading batches: provisional codes and row keys are computed at once, published columns are kept apart.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::row_hash::RowHasher;
 use crate::error::Result;
 use crate::model::{Purpose, Secret};
 
-/// Which columns of the input play which part, by position.
+/// The roles of the input columns, by position.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// Schema of the input.

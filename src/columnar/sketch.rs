@@ -1,5 +1,5 @@
-//! What has to be known of a whole table before its rows can be told apart by cells: all values of the
-//! quasi-identifiers, and a sample of how they occur together.
+//! What must be known of a whole table before it can be cut into cells: all values of the quasi-identifiers, and a
+//! sample of how they occur together.
 //!
 //! The sample holds the tuples with the smallest keyed hashes, each with the exact number of its rows.
 //! Which tuples these are depends on values and the seed: not on where rows stand, how they are
@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
-use arrow::compute::{concat, take};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 
 use super::domain::{Domain, ResolvedHierarchy};
@@ -19,6 +19,7 @@ use super::kernel_failed;
 use super::pages::Page;
 use super::read::Layout;
 use super::row_hash::RowHasher;
+use super::values::with_missing;
 use crate::error::{Error, Result};
 use crate::model::Seed;
 
@@ -91,7 +92,7 @@ impl SketchedColumn {
     }
 }
 
-/// Two independent halves from one hash, so that no two tuples of a table meet by chance.
+/// Widens a hash to 128 bits, so that no two tuples of a table collide by chance.
 fn mixed(hash: u64) -> u128 {
     let half = |key: u64| {
         let mut hasher = siphasher::sip::SipHasher13::new_with_keys(key, 0);
@@ -144,12 +145,12 @@ impl Sketcher {
         values.sum::<usize>() + self.sample.tuples.len() * (48 + 4 * self.sampled)
     }
 
-    /// What was seen, ready to travel.
+    /// The sketch of this partition as pages.
     pub(crate) fn finish(mut self) -> Result<Vec<Page>> {
         let mut pages = Vec::with_capacity(self.columns.len() + 1);
         for (at, column) in self.columns.iter().enumerate() {
             let values = column.interner.values()?;
-            let values = with_missing(&values, column.interner.has_missing())?;
+            let values = with_missing(&values, column.interner.has_missing(), "any")?;
             pages.push(Page::new(VALUES, at, vec![values])?);
         }
         self.sample.shrink(self.most_tuples);
@@ -168,15 +169,6 @@ impl Sketcher {
         pages.push(Page::new(SAMPLE, 0, arrays)?);
         Ok(pages)
     }
-}
-
-/// The values without repetition, behind a missing one if there is any.
-pub(super) fn with_missing(values: &ArrayRef, missing: bool) -> Result<ArrayRef> {
-    if !missing {
-        return Ok(Arc::clone(values));
-    }
-    let nothing = new_null_array(values.data_type(), 1);
-    concat(&[&nothing, values]).map_err(kernel_failed("any"))
 }
 
 #[derive(Debug, Clone)]
@@ -244,7 +236,7 @@ pub(crate) struct Sketch {
 }
 
 impl Sketch {
-    /// Puts the pages of all partitions together, in any order of partitions.
+    /// Merges the pages of all partitions; their order does not matter.
     pub(crate) fn merge(
         layout: &Layout,
         partitions: &[Vec<Page>],
@@ -273,8 +265,8 @@ impl Sketch {
         sample.shrink(SAMPLE_TUPLES);
         let (mut domains, mut remaps) = (Vec::new(), Vec::new());
         for (at, (interner, hierarchy)) in interners.iter().zip(hierarchies).enumerate() {
-            let described: (&str, &DataType) = (field(at).name(), field(at).data_type());
-            let (domain, remap) = Domain::new(described, &[interner], hierarchy.as_ref())?;
+            let (name, data_type) = (field(at).name(), field(at).data_type());
+            let (domain, remap) = Domain::new(name, data_type, &[interner], hierarchy.as_ref())?;
             domains.push(domain);
             remaps.extend(remap);
         }

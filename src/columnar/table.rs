@@ -114,8 +114,7 @@ fn domains(
             cancel.check()?;
             let field = layout.schema.field(*column);
             let interners: Vec<&Interner> = readers.iter().map(|r| &r.interners[at]).collect();
-            let described = (field.name().as_str(), field.data_type());
-            Domain::new(described, &interners, hierarchy.as_ref())
+            Domain::new(field.name(), field.data_type(), &interners, hierarchy.as_ref())
         })
         .collect::<Result<_>>()?;
     let (domains, remaps): (Vec<Domain>, Remaps) = described.into_iter().unzip();
@@ -148,7 +147,7 @@ fn too_wide(columns: usize) -> Error {
     ))
 }
 
-/// Files for the parts of a table that have no place in memory.
+/// Files for the parts of a table that do not fit into memory.
 #[derive(Default)]
 pub(crate) struct TableFiles {
     pub(crate) rows: Option<ScratchFile>,
@@ -241,7 +240,7 @@ impl TableBuilder {
     }
 }
 
-/// What stands beside the codes of some rows.
+/// Modelled values and keys of the same rows as some codes.
 struct Beside<'a> {
     ties: &'a mut [u64],
     kept: &'a mut [u64],

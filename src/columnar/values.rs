@@ -3,14 +3,23 @@
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_null_array};
+use arrow::compute::{cast, concat};
 use arrow::datatypes::*;
 use chrono::Days;
 
 use super::kernel_failed;
 use crate::error::{Error, Result};
-use crate::hierarchy::Instant;
+use crate::hierarchy::{Instant, scaled_decimal};
+
+/// The values in code order: behind a missing one, if the column has any.
+pub(super) fn with_missing(values: &ArrayRef, missing: bool, name: &str) -> Result<ArrayRef> {
+    if !missing {
+        return Ok(Arc::clone(values));
+    }
+    let nothing = new_null_array(values.data_type(), 1);
+    concat(&[&nothing, values]).map_err(kernel_failed(name))
+}
 
 /// How values are written when they are published in text.
 pub(super) fn write(values: &ArrayRef, name: &str) -> Result<StringArray> {
@@ -20,7 +29,7 @@ pub(super) fn write(values: &ArrayRef, name: &str) -> Result<StringArray> {
     })?;
     let written = written.as_string::<i32>().clone();
     match local_mean_times(values, name)? {
-        local if local.contains(&true) => written_in_utc(values, name, &(written, local)),
+        local if local.contains(&true) => written_in_utc(values, name, &written, &local),
         _ => Ok(written),
     }
 }
@@ -45,7 +54,8 @@ fn in_utc(values: &ArrayRef, name: &str) -> Result<ArrayRef> {
 fn written_in_utc(
     values: &ArrayRef,
     name: &str,
-    (written, marked): &(StringArray, Vec<bool>),
+    written: &StringArray,
+    marked: &[bool],
 ) -> Result<StringArray> {
     let utc = cast(&in_utc(values, name)?, &DataType::Utf8).map_err(kernel_failed(name))?;
     let each = written.iter().zip(utc.as_string::<i32>()).zip(marked);
@@ -161,16 +171,19 @@ fn out_of_calendar(name: &str) -> Error {
     ))
 }
 
+/// Digits behind the point of a decimal, 0 for other types.
+pub(super) fn decimal_scale(data_type: &DataType) -> i8 {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
 /// A step as an integer of a decimal's smallest unit, `None` if it is no such integer.
 pub(super) fn scaled(step: &str, scale: i8) -> Option<i128> {
-    let (whole, fraction) = step.split_once('.').unwrap_or((step, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let places = usize::try_from(scale).unwrap_or(0);
-    if fraction.len() > places {
-        return None;
-    }
-    let digits = format!("{whole}{fraction}{}", "0".repeat(places - fraction.len()));
-    let unscaled: i128 = digits.parse().ok()?;
+    let unscaled = scaled_decimal(step, usize::try_from(scale).unwrap_or(0))?;
     let shrink = 10i128.checked_pow(u32::from(scale.min(0).unsigned_abs()))?;
     (unscaled % shrink == 0).then(|| unscaled / shrink)
 }

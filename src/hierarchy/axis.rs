@@ -77,6 +77,14 @@ impl Axis {
 }
 
 #[cfg(test)]
+impl Axis {
+    /// An axis over all leaves of a table of labels, for tests.
+    pub(crate) fn of_labels(table: &str, missing: bool) -> Self {
+        Self::tree(Tree::of_labels(table, missing), missing)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

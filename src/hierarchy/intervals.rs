@@ -17,12 +17,7 @@ use crate::error::{Error, Result};
 /// ```
 pub fn intervals(values: &[i128], steps: &[i128], show: &dyn Fn(i128) -> String) -> Result<Levels> {
     let written: Vec<String> = steps.iter().map(i128::to_string).collect();
-    check_steps(
-        steps,
-        &written,
-        |step| *step > 0,
-        |step, finer| step > finer && step % finer == 0,
-    )?;
+    check_steps(steps, &written)?;
     let width = match (values.first(), values.last()) {
         (Some(min), Some(max)) => max.saturating_sub(*min) as f64,
         _ => 0.0,
@@ -54,7 +49,7 @@ pub fn float_intervals<S: AsRef<str>>(values: &[f64], steps: &[S]) -> Result<Lev
             .ok_or_else(|| Error::invalid(format!("intervals(): '{}' is no number", step.as_ref())))
     };
     let units = steps.iter().map(unscaled).collect::<Result<Vec<i128>>>()?;
-    check_steps(&units, steps, |step| *step > 0, |step, finer| step > finer && step % finer == 0)?;
+    check_steps(&units, steps)?;
     let width = match (values.first(), values.last()) {
         (Some(min), Some(max)) => max - min,
         _ => 0.0,
@@ -135,25 +130,21 @@ fn interval_label(bounds: Option<&(String, String)>) -> String {
     bounds.map(|(low, high)| format!("[{low}-{high}]")).unwrap_or_default()
 }
 
-fn check_steps<S: AsRef<str>>(
-    steps: &[i128],
-    written: &[S],
-    valid: impl Fn(&i128) -> bool,
-    nests: impl Fn(&i128, &i128) -> bool,
-) -> Result<()> {
+fn check_steps<S: AsRef<str>>(steps: &[i128], written: &[S]) -> Result<()> {
     if steps.is_empty() {
         return Err(Error::invalid(
             "intervals() needs at least one step: write intervals(5, 10, 20)",
         ));
     }
     let shown = |at: usize| written.get(at).map_or("", |step| step.as_ref());
-    if let Some(at) = steps.iter().position(|step| !valid(step)) {
+    if let Some(at) = steps.iter().position(|step| *step <= 0) {
         return Err(Error::invalid(format!(
             "intervals(): the step {} is not above 0: write intervals(5, 10, 20)",
             shown(at)
         )));
     }
-    if let Some(at) = steps.windows(2).position(|pair| !nests(&pair[1], &pair[0])) {
+    let nests = |pair: &[i128]| pair[1] > pair[0] && pair[1] % pair[0] == 0;
+    if let Some(at) = steps.windows(2).position(|pair| !nests(pair)) {
         return Err(Error::invalid(format!(
             "intervals(): the step {} is not a larger multiple of {}: every step must hold whole \
              intervals of the step before it, as in intervals(5, 10, 20)",

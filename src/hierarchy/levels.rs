@@ -1,6 +1,7 @@
 //! Under which node each distinct value falls, level by level.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 
 /// One level of a hierarchy above the values: the nodes and which of them holds each value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,18 +48,21 @@ impl Level {
         Ok(level)
     }
 
+    /// The same nodes over some of the values, given by their positions. Nodes keep their losses.
+    pub(super) fn over(&self, values: impl Iterator<Item = usize>) -> Self {
+        let nodes = values.map(|value| Ok::<_, Infallible>(self.node_of[value] as usize));
+        let describe = |node: &usize| Ok((self.labels[*node].clone(), self.losses[*node]));
+        Self::from_keys(nodes, describe).unwrap_or_default()
+    }
+
     /// Sets each node's loss to the share of the values it holds, `(values − 1) / (all − 1)`.
     pub(super) fn lose_by_values(&mut self) {
         let mut values = vec![0usize; self.labels.len()];
         for node in &self.node_of {
             values[*node as usize] += 1;
         }
-        let all = self.node_of.len();
-        self.losses = values.iter().map(|held| share_of_leaves(*held, all)).collect();
+        // In a domain of one value every node has one, and the quotient is 0.
+        let others = self.node_of.len().saturating_sub(1).max(1) as f64;
+        self.losses = values.iter().map(|held| held.saturating_sub(1) as f64 / others).collect();
     }
-}
-
-/// NCP of a node: `(leaves − 1) / (all leaves − 1)`, 0 in a domain of one.
-pub(super) fn share_of_leaves(leaves: usize, all: usize) -> f64 {
-    if all < 2 { 0.0 } else { leaves.saturating_sub(1) as f64 / (all - 1) as f64 }
 }

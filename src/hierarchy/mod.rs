@@ -14,6 +14,8 @@ mod tree;
 
 pub use axis::{Axis, MAX_SET_VALUES, Shape};
 pub use dates::{DateStep, Instant, date_steps};
+#[cfg(feature = "engine")]
+pub(crate) use intervals::scaled_decimal;
 pub use intervals::{float_intervals, intervals};
 pub use levels::{Level, Levels};
 pub use prefixes::prefixes;

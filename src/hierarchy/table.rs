@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::levels::share_of_leaves;
+use super::tree::depth_first;
 use super::{Level, Levels};
 use crate::error::{Error, Result};
 
@@ -74,31 +74,20 @@ impl LabelTable {
     }
 
     fn depth_first(mut rows: Vec<(usize, Vec<String>)>, width: usize) -> Self {
-        // A node stands where its first leaf was listed. Stable sorts from the finest level upward
-        // bring the leaves of every node together without disturbing the finer levels.
-        for level in 1..width {
-            let mut rank = HashMap::new();
-            for (position, (_, row)) in rows.iter().enumerate() {
-                rank.entry(row[level].clone()).or_insert(position);
-            }
-            rows.sort_by_key(|(_, row)| rank.get(&row[level]).copied());
-        }
         let level = |level: usize| {
-            let mut nodes = Level::default();
-            let mut index: HashMap<&str, u32> = HashMap::new();
-            for (_, row) in &rows {
-                let next = index.len() as u32;
-                let node = *index.entry(&row[level]).or_insert(next);
-                if node == next {
-                    nodes.labels.push(row[level].clone());
-                }
-                nodes.node_of.push(node);
-            }
-            nodes.lose_by_values();
-            nodes
+            let labels = rows.iter().map(|(_, row)| Ok::<_, Error>(row[level].as_str()));
+            let listed = Level::from_keys(labels, |label| Ok(((*label).to_owned(), 0.0)));
+            let mut listed = listed.unwrap_or_default();
+            listed.lose_by_values();
+            listed
         };
-        let levels = (1..width).map(level).collect();
-        Self { leaves: rows.into_iter().map(|(_, mut row)| row.swap_remove(0)).collect(), levels }
+        let listed = Levels((1..width).map(level).collect());
+        let order = depth_first(&listed, rows.len());
+        let positions = || order.iter().map(|row| *row as usize);
+        Self {
+            leaves: positions().map(|row| rows[row].1.swap_remove(0)).collect(),
+            levels: listed.0.iter().map(|level| level.over(positions())).collect(),
+        }
     }
 
     /// The leaves, depth first.
@@ -110,18 +99,11 @@ impl LabelTable {
     ///
     /// A node's loss counts all its leaves, whether they occur among these or not.
     pub fn levels_over(&self, leaves: &[usize]) -> Levels {
-        let restrict = |level: &Level| {
-            let keys = leaves.iter().map(|leaf| Ok::<_, Error>(level.node_of[*leaf]));
-            let describe = |node: &u32| {
-                let node = *node as usize;
-                Ok((level.labels[node].clone(), level.losses[node]))
-            };
-            Level::from_keys(keys, describe).unwrap_or_default()
-        };
         // A last level of one node is the top, which every tree has anyway.
         let has_top = self.levels.last().is_some_and(|level| level.labels.len() == 1);
         let inner = self.levels.len() - usize::from(has_top);
-        Levels(self.levels[..inner].iter().map(restrict).collect())
+        let over = |level: &Level| level.over(leaves.iter().copied());
+        Levels(self.levels[..inner].iter().map(over).collect())
     }
 
     /// Gives every node of levels made by [`LabelTable::levels_over`] its ends: the smallest and the
@@ -151,11 +133,6 @@ impl LabelTable {
                 }
             }
         }
-    }
-
-    /// Loss of a node that holds this many of the leaves.
-    pub fn loss_of(&self, leaves: usize) -> f64 {
-        share_of_leaves(leaves, self.leaves.len())
     }
 }
 

@@ -150,8 +150,8 @@ impl Tree {
 }
 
 /// Value positions sorted so that every node's values are together; nodes and values stay in the
-/// order of their first value.
-fn depth_first(levels: &Levels, values: usize) -> Vec<u32> {
+/// order of their first value. Stable sorts from the finest level upward do not disturb the finer levels.
+pub(super) fn depth_first(levels: &Levels, values: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..values as u32).collect();
     for level in &levels.0 {
         let mut rank = vec![u32::MAX; level.labels.len()];
@@ -165,19 +165,25 @@ fn depth_first(levels: &Levels, values: usize) -> Vec<u32> {
 }
 
 #[cfg(test)]
+impl Tree {
+    /// The tree over all leaves of a table of labels, for tests.
+    pub(crate) fn of_labels(table: &str, missing: bool) -> Self {
+        let table = super::LabelTable::parse(table).unwrap_or_else(|_| unreachable!());
+        let leaves: Vec<usize> = (0..table.leaves().len()).collect();
+        Self::new(&table.levels_over(&leaves), leaves.len(), missing).0
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::hierarchy::{LabelTable, intervals};
 
-    fn diseases(missing: bool) -> Option<(Tree, Vec<u32>)> {
-        let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n").ok()?;
-        Some(Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, missing))
-    }
+    const DISEASES: &str = "a;x;*\nb;x;*\nc;y;*\nd;y;*\n";
 
     #[test]
     fn the_ancestor_of_a_range_is_the_lowest_node_over_it() {
-        let (tree, order) = diseases(false).unwrap_or_else(|| unreachable!());
-        assert_eq!(order, [0, 1, 2, 3]);
+        let tree = Tree::of_labels(DISEASES, false);
         assert_eq!(tree.label(tree.ancestor(0, 1)), Some("x"));
         assert_eq!(tree.label(tree.ancestor(1, 2)), Some("*"));
         assert_eq!(tree.ancestor(2, 2), 2);
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn missing_hangs_directly_under_the_top() {
-        let (tree, _) = diseases(true).unwrap_or_else(|| unreachable!());
+        let tree = Tree::of_labels(DISEASES, true);
         assert_eq!(tree.label(tree.ancestor(0, 1)), Some("*"));
         assert_eq!(tree.label(tree.ancestor(1, 2)), Some("x"));
         assert_eq!(tree.parent(0), tree.nodes() - 1);
@@ -213,7 +219,8 @@ mod tests {
     fn intervals_make_a_tree_of_their_steps() {
         let values = [1, 4, 7, 12];
         let levels = intervals(&values, &[5, 10], &|value| value.to_string());
-        let (tree, _) = Tree::new(&levels.unwrap_or_default(), 4, false);
+        let (tree, order) = Tree::new(&levels.unwrap_or_default(), 4, false);
+        assert_eq!(order, [0, 1, 2, 3]);
         let label = |low, high| tree.label(tree.ancestor(low, high)).map(str::to_owned);
         assert_eq!(label(0, 1).as_deref(), Some("[0-4]"));
         assert_eq!(label(0, 2).as_deref(), Some("[0-9]"));

@@ -4,20 +4,18 @@ mod graded;
 mod incomplete;
 mod loss;
 mod precision;
-mod reconstruction;
 mod retention;
 mod risk;
 mod sensitivity;
 mod utility;
 
 pub use graded::RankLevels;
-pub use incomplete::{ColumnLoss, IncompleteLoss, Span, incomplete_loss, incomplete_measures};
+pub use incomplete::incomplete_measures;
 pub use loss::{cover_loss, loss};
 pub use precision::{node_loss, precision};
-pub use reconstruction::{reconstruction_by_boxes, reconstruction_by_classes};
 pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
-pub use sensitivity::{LevelWeights, SensitivityDistance, sensitivity_distance};
+pub use sensitivity::LevelWeights;
 pub use utility::Utility;
 
 use std::borrow::Cow;
@@ -91,6 +89,12 @@ impl Measure {
         let holds = target.map(|_| holds && self.value.is_some());
         Self { target, holds, ..self }
     }
+}
+
+/// The measure of this name of a column, or of the table.
+#[cfg(test)]
+fn found<'m>(measures: &'m [Measure], name: &str, column: Option<usize>) -> Option<&'m Measure> {
+    measures.iter().find(|measure| measure.name == name && measure.column == column)
 }
 
 #[cfg(test)]

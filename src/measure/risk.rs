@@ -126,7 +126,7 @@ impl Distribution {
 }
 
 /// What somebody who finds a class learns about one sensitive column.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ColumnRisk {
     /// Different values.
     pub l: u64,
@@ -161,27 +161,22 @@ impl ColumnRisk {
         }
     }
 
-    fn has_l(&self, targets: &Targets) -> bool {
-        targets.l.is_none_or(|l| self.l >= u64::from(l))
-    }
-
-    fn has_entropy(&self, targets: &Targets) -> bool {
-        targets.entropy_l.is_none_or(|l| self.entropy >= l.ln() - ROUNDING)
-    }
-
-    fn has_t(&self, targets: &Targets) -> bool {
-        targets.t.is_none_or(|t| self.t <= t + ROUNDING)
-    }
-
-    fn has_alpha(&self, targets: &Targets) -> bool {
-        targets.alpha.is_none_or(|alpha| self.alpha <= alpha + ROUNDING)
+    /// Every measure by name: what was found, what was asked for, and whether it holds.
+    fn checks(&self, targets: &Targets) -> [(&'static str, f64, Option<f64>, bool); 4] {
+        let Targets { l, entropy_l, t, alpha, .. } = *targets;
+        let is_diverse = entropy_l.is_none_or(|l| self.entropy >= l.ln() - ROUNDING);
+        let at_most =
+            |found: f64, most: Option<f64>| most.is_none_or(|most| found <= most + ROUNDING);
+        [
+            ("l", self.l as f64, l.map(f64::from), l.is_none_or(|l| self.l >= u64::from(l))),
+            ("entropy_l", self.entropy.exp(), entropy_l, is_diverse),
+            ("t", self.t, t, at_most(self.t, t)),
+            ("alpha", self.alpha, alpha, at_most(self.alpha, alpha)),
+        ]
     }
 
     fn meets(&self, targets: &Targets) -> bool {
-        self.has_l(targets)
-            && self.has_entropy(targets)
-            && self.has_t(targets)
-            && self.has_alpha(targets)
+        self.checks(targets).iter().all(|(.., holds)| *holds)
     }
 }
 
@@ -255,7 +250,7 @@ impl Risk {
     pub fn measures(&self) -> Vec<Measure> {
         let mut measures = self.table_measures();
         for (column, risk) in self.columns.iter().enumerate() {
-            measures.extend(self.column_measures(risk).map(|measure| measure.of_column(column)));
+            measures.extend(self.column_measures(*risk).map(|measure| measure.of_column(column)));
         }
         measures.extend(self.graded.iter().flat_map(GradedRisk::measures));
         measures
@@ -293,26 +288,10 @@ impl Risk {
         ]
     }
 
-    fn column_measures(&self, risk: &Option<ColumnRisk>) -> [Measure; 4] {
-        let targets = &self.targets;
-        let measure = |name, value: &dyn Fn(&ColumnRisk) -> f64, target: Option<f64>, holds| {
-            Measure::of_table(name, risk.as_ref().map(value)).against(target, holds)
-        };
-        let holds = |check: fn(&ColumnRisk, &Targets) -> bool| {
-            risk.as_ref().is_some_and(|risk| check(risk, targets))
-        };
-        let l = targets.l.map(f64::from);
-        [
-            measure("l", &|risk| risk.l as f64, l, holds(ColumnRisk::has_l)),
-            measure(
-                "entropy_l",
-                &|risk| risk.entropy.exp(),
-                targets.entropy_l,
-                holds(ColumnRisk::has_entropy),
-            ),
-            measure("t", &|risk| risk.t, targets.t, holds(ColumnRisk::has_t)),
-            measure("alpha", &|risk| risk.alpha, targets.alpha, holds(ColumnRisk::has_alpha)),
-        ]
+    fn column_measures(&self, risk: Option<ColumnRisk>) -> [Measure; 4] {
+        risk.unwrap_or_default().checks(&self.targets).map(|(name, value, target, holds)| {
+            Measure::of_table(name, risk.map(|_| value)).against(target, holds)
+        })
     }
 }
 

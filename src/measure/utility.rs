@@ -90,8 +90,7 @@ mod tests {
     use super::*;
 
     fn found(measures: &[Measure], name: &str, column: Option<usize>) -> Option<f64> {
-        let measure = |measure: &&Measure| measure.name == name && measure.column == column;
-        measures.iter().find(measure)?.value
+        crate::measure::found(measures, name, column)?.value
     }
 
     /// Classes of 3 and 2 rows from 6; the first has a minority of 1.

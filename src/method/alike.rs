@@ -1,4 +1,4 @@
-//! Classes that publish the same leave in an order that tells nothing more.
+//! Classes that publish the same are emitted in an order that reveals nothing more.
 //!
 //! Methods leave classes in the order of exact codes, and rows of equal codes in the order of their keys. Two
 //! classes look alike to a reader if their values generalize to the same hierarchy nodes, have the same bounds, or
@@ -19,37 +19,48 @@ pub fn work_bytes(rows: usize, classes: usize) -> usize {
     rows * size_of::<u32>() + classes * size_of::<(u64, u32, u32)>()
 }
 
+/// How the quasi-identifiers of a class are published.
+#[derive(Debug, Clone, Copy)]
+pub struct PublishedAs<'a> {
+    /// The quasi-identifiers, in the order of the codes.
+    pub axes: &'a [Axis],
+    /// Whether numbers are published as the mean of their class.
+    pub means: bool,
+}
+
 /// Reorders classes that publish the same among the places they have. Rows behind the classes stay
-/// where they are. With `means`, numbers are published as means of their classes.
+/// where they are.
 pub fn shuffle_alike(
     rows: &mut RowTable,
     classes: &Classes,
-    (axes, means): (&[Axis], bool),
-    (keys, seed): (&RowKeys, Seed),
+    published: PublishedAs,
+    keys: &RowKeys,
+    seed: Seed,
 ) -> Result<Classes> {
-    let mut looks: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
+    let PublishedAs { axes, means } = published;
+    let mut appearances: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
         let of_class = |class: u32| {
             let rows = &rows[classes.range(class as usize)];
             let bounds = Bounds::of(rows);
             let mut hasher = seed.hasher();
             for (at, axis) in axes.iter().enumerate() {
                 let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
-                let look = match &axis.shape {
+                let appearance = match &axis.shape {
                     Shape::Line(positions) if means && !(axis.missing && low == 0) => {
-                        mean_look(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
+                        mean_appearance(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
                     }
-                    _ => look(axis, low, high),
+                    _ => appearance(axis, low, high),
                 };
-                hasher.write_u64(look);
+                hasher.write_u64(appearance);
             }
             (hasher.finish(), class)
         };
         (0..classes.len() as u32).into_par_iter().map(of_class).collect()
     });
-    looks.par_sort_unstable();
+    appearances.par_sort_unstable();
     // The class that comes to every place.
     let mut order: Vec<u32> = (0..classes.len() as u32).collect();
-    for alike in looks.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+    for alike in appearances.chunk_by(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
         let of_class = |(_, class): &(u64, u32)| {
             (class_hash(rows, classes.range(*class as usize), keys, seed), *class)
         };
@@ -59,13 +70,13 @@ pub fn shuffle_alike(
             order[*place as usize] = class;
         }
     }
-    drop(looks);
+    drop(appearances);
     rows.reorder_classes(classes, &order)
 }
 
-/// What tells a published cell apart from others of its column; `*` is the same for all. Cells that look
-/// different may have one look here: their classes are shuffled for nothing.
-fn look(axis: &Axis, low: u32, high: u32) -> u64 {
+/// A number that tells a published cell apart from others of its column; `*` is the same for all. Cells that look
+/// different may have one number here: their classes are then shuffled needlessly, which does no harm.
+fn appearance(axis: &Axis, low: u32, high: u32) -> u64 {
     let exact = (u64::from(low) << 32) | u64::from(high);
     if axis.missing && low == 0 {
         return if high == 0 { exact } else { u64::MAX };
@@ -82,7 +93,7 @@ fn look(axis: &Axis, low: u32, high: u32) -> u64 {
 
 /// The same for all classes of one mean and for those with a mean close by. Summed in whole numbers, so that
 /// the order of the rows does not matter.
-fn mean_look(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
+fn mean_appearance(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
     let rows = positions.len().max(1) as f64;
     let sum: i64 = positions.map(|position| (position * f64::from(1 << 30)) as i64).sum();
     let mean = sum as f64 / rows / f64::from(1 << 30);
@@ -93,28 +104,21 @@ fn mean_look(positions: impl ExactSizeIterator<Item = f64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::{LabelTable, Tree};
 
-    /// Values 0 to 7 in two nodes of four.
-    fn tree() -> Axis {
-        let leaf = |at: usize| format!("{at};half {};*\n", at / 4);
-        let table = LabelTable::parse(&(0..8).map(leaf).collect::<String>());
-        let leaves: Vec<usize> = (0..8).collect();
-        let levels = table.map(|table| table.levels_over(&leaves)).unwrap_or_default();
-        Axis::tree(Tree::new(&levels, 8, false).0, false)
+    /// As many values in two nodes.
+    fn halves(values: usize, missing: bool) -> Axis {
+        let leaf = |at: usize| format!("{at};half {};*\n", at / (values / 2));
+        Axis::of_labels(&(0..values).map(leaf).collect::<String>(), missing)
     }
 
-    fn shuffled(codes: &[[u32; 1]], (axis, means): (Axis, bool), seed: u8) -> Vec<Vec<u32>> {
+    fn shuffled(codes: &[[u32; 1]], axis: Axis, means: bool, seed: u8) -> Vec<Vec<u32>> {
         let mut rows = RowTable::from_codes(codes).unwrap_or_else(|| unreachable!());
         let sizes = vec![2; codes.len() / 2];
         let classes = Classes::from_sizes(&sizes).unwrap_or_else(|_| unreachable!());
         let keys = RowKeys::default();
-        let classes = shuffle_alike(
-            &mut rows,
-            &classes,
-            (&[axis], means),
-            (&keys, Seed::from_bytes(&[seed])),
-        );
+        let published = PublishedAs { axes: &[axis], means };
+        let seed = Seed::from_bytes(&[seed]);
+        let classes = shuffle_alike(&mut rows, &classes, published, &keys, seed);
         let classes = classes.unwrap_or_else(|_| unreachable!());
         let of_class = |range: std::ops::Range<usize>| -> Vec<u32> {
             with_rows!(&rows, rows => rows[range].iter().map(|row| row.codes[0].get()).collect())
@@ -127,7 +131,7 @@ mod tests {
         // half 0, half 0, half 1, a single value, half 0
         let codes = [[0], [1], [1], [2], [4], [5], [3], [3], [2], [3]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, (tree(), false), seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, halves(8, false), false, seed)).collect();
         assert_eq!(seen.len(), 6, "every order of the three classes of half 0");
         for order in &seen {
             assert_eq!((&order[2], &order[3]), (&vec![4, 5], &vec![3, 3]));
@@ -135,7 +139,7 @@ mod tests {
         // A line publishes exact ends.
         let line = || Axis::line(&[0., 1., 2., 3., 4., 5.], false);
         assert_eq!(
-            shuffled(&codes, (line(), false), 0),
+            shuffled(&codes, line(), false, 0),
             codes.chunks(2).map(|c| vec![c[0][0], c[1][0]]).collect::<Vec<_>>()
         );
     }
@@ -149,8 +153,9 @@ mod tests {
                 let mut rows = RowTable::from_codes(&codes).unwrap_or_else(|| unreachable!());
                 let classes = Classes::from_sizes(&[3, 3]).unwrap_or_else(|_| unreachable!());
                 let (axes, keys) = ([line(), line()], RowKeys::default());
-                let secret = (&keys, Seed::from_bytes(&[seed]));
-                let shuffled = shuffle_alike(&mut rows, &classes, (&axes, false), secret);
+                let published = PublishedAs { axes: &axes, means: false };
+                let seed = Seed::from_bytes(&[seed]);
+                let shuffled = shuffle_alike(&mut rows, &classes, published, &keys, seed);
                 assert_eq!(shuffled.map(|classes| classes.len()), Ok(2));
                 rows.id_at(0)
             })
@@ -164,15 +169,12 @@ mod tests {
         // Means of 3, 3 and 3 from other ends.
         let codes = [[0], [6], [1], [5], [2], [4]];
         let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&codes, (line(), true), seed)).collect();
+            (0..64).map(|seed| shuffled(&codes, line(), true, seed)).collect();
         assert_eq!(seen.len(), 6);
         // NULL with a value, and values from both halves: both publish a star.
-        let leaf = |at: usize| format!("{at};half {};*\n", at / 2);
-        let table = LabelTable::parse(&(0..4).map(leaf).collect::<String>());
-        let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
-        let tree = || Axis::tree(Tree::new(&levels, 4, true).0, true);
-        let seen: std::collections::BTreeSet<_> =
-            (0..64).map(|seed| shuffled(&[[0], [1], [1], [4]], (tree(), false), seed)).collect();
+        let seen: std::collections::BTreeSet<_> = (0..64)
+            .map(|seed| shuffled(&[[0], [1], [1], [4]], halves(4, true), false, seed))
+            .collect();
         assert_eq!(seen.len(), 2);
     }
 }

@@ -1,9 +1,9 @@
 //! Cutting a large table into blocks that are worked on one by one.
 //!
-//! What costs the square of the rows of a table costs the square of a block in blocks. Blocks
-//! must be neighbourhoods: first rows that miss a column part from rows that have it, as long as both
-//! sides stay large enough, because joining the two costs the whole column; then the rounded partition
-//! cuts by value.
+//! Methods that compare all rows with each other take quadratic time; in blocks the square is that of a block. Rows of a
+//! block should be near each other. So rows that miss a column are first separated from rows that have it, as long as
+//! both sides stay large enough, because a class with both loses the whole column; then the rounded partition cuts by
+//! value.
 
 use crate::error::Result;
 use crate::method::partition::{Cut, Job, Split, partition_rows};

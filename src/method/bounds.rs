@@ -31,7 +31,8 @@ impl<C: Code, const W: usize> Bounds<C, W> {
     pub(in crate::method) fn of_sides(
         rows: &[Row<C, W>],
         axis: usize,
-        (up_to, from): (C, C),
+        up_to: C,
+        from: C,
     ) -> [Self; 2] {
         if let Some(sides) = lanes::bounds_of_sides(rows, axis, up_to, from) {
             return sides;
@@ -166,6 +167,17 @@ impl<'a> Losses<'a> {
     }
 }
 
+/// The `most` cheapest by their cost, in that order; of equals the first.
+pub(in crate::method) fn cheapest(mut costs: Vec<(f64, usize)>, most: usize) -> Vec<usize> {
+    let by_cost = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
+    if costs.len() > most {
+        costs.select_nth_unstable_by(most, by_cost);
+        costs.truncate(most);
+    }
+    costs.sort_by(by_cost);
+    costs.into_iter().map(|(_, at)| at).collect()
+}
+
 /// Rows of a group in the order of one axis.
 #[derive(Debug, Default)]
 pub(in crate::method) struct Sorter {
@@ -182,7 +194,8 @@ impl Sorter {
         &mut self,
         rows: &mut [Row<C, W>],
         bounds: &Bounds<C, W>,
-        (axis, wide): (usize, &[usize]),
+        axis: usize,
+        wide: &[usize],
     ) {
         let bits = |axis: usize| {
             let width = bounds.high[axis].get() - bounds.low[axis].get();
@@ -251,8 +264,8 @@ mod tests {
                     if u32::from(ends.1) != from {
                         continue;
                     }
-                    let narrow = Bounds::of_sides(&narrow, axis, ends);
-                    let wide = Bounds::of_sides(&wide, axis, (middle, from));
+                    let narrow = Bounds::of_sides(&narrow, axis, ends.0, ends.1);
+                    let wide = Bounds::of_sides(&wide, axis, middle, from);
                     narrow.iter().zip(&wide).for_each(|(narrow, wide)| same(narrow, wide));
                 }
             }
@@ -271,7 +284,7 @@ mod tests {
             row([5, 0, 8], 4),
         ];
         let bounds = Bounds::of(&rows);
-        Sorter::default().sort_along(&mut rows, &bounds, (0, &[1, 2, 0]));
+        Sorter::default().sort_along(&mut rows, &bounds, 0, &[1, 2, 0]);
         assert_eq!(rows.map(|row| row.id), [3, 1, 2, 4, 0]);
         // Codes that do not fit beside each other leave the order as it was.
         let mut rows = [
@@ -281,7 +294,7 @@ mod tests {
             row([0, 1, 1], 3),
         ];
         let bounds = Bounds::of(&rows);
-        Sorter::default().sort_along(&mut rows, &bounds, (0, &[0, 1, 2]));
+        Sorter::default().sort_along(&mut rows, &bounds, 0, &[0, 1, 2]);
         assert_eq!(rows.map(|row| row.id), [2, 3, 1, 0]);
     }
 }

@@ -12,8 +12,8 @@
 //! 3. [`CutTree::cells`] undoes cuts that leave a side without what a cell needs. What is left of the tree
 //!    are the cells, and every one of them has what it needs.
 //!
-//! **Guarantee.** Every cell stands: it has the rows that were asked for and satisfies the requirement as
-//! a whole, or there is one cell, the table. Cells are boxes, disjoint, and together everything.
+//! **Guarantee.** Every cell has the rows that were asked for and satisfies the requirement as a whole, or there is one
+//! cell, the table. Cells are boxes, disjoint, and together everything.
 //!
 //! **Cost.** O(s·d·log s) per level of the tree for a sample of s tuples of d quasi-identifiers; a row finds
 //! its cell in log2(cells) steps.
@@ -64,7 +64,7 @@ enum Node {
     },
 }
 
-/// A side may hold this much more than its part of the leaves before another axis is preferred.
+/// A side may hold this many times its share of the rows before another axis is preferred.
 const MOST_UNEVEN: f64 = 1.25;
 
 impl CutTree {
@@ -113,12 +113,12 @@ impl CutTree {
         }
     }
 
-    /// The cell of every leaf. `stands` tells of consecutive leaves whether they can be a cell or several;
-    /// it is not asked about the whole table.
-    pub fn cells(&self, stands: &mut dyn FnMut(Range<u32>) -> bool) -> Vec<u32> {
+    /// The cell of every leaf. `is_valid` says whether consecutive leaves could form a cell; it is not called for the
+    /// whole table.
+    pub fn cells(&self, is_valid: &mut dyn FnMut(Range<u32>) -> bool) -> Vec<u32> {
         let mut cells = vec![0; self.leaves() as usize];
         let mut next_cell = 0;
-        self.merge(0, &mut cells, stands, &mut next_cell);
+        self.merge(0, &mut cells, is_valid, &mut next_cell);
         cells
     }
 
@@ -126,14 +126,14 @@ impl CutTree {
         &self,
         node: usize,
         cells: &mut [u32],
-        stands: &mut dyn FnMut(Range<u32>) -> bool,
+        is_valid: &mut dyn FnMut(Range<u32>) -> bool,
         next_cell: &mut u32,
     ) {
         if let Node::Cut { right, .. } = self.nodes[node] {
             let right = right as usize;
-            if stands(self.range(node + 1)) && stands(self.range(right)) {
-                self.merge(node + 1, cells, stands, next_cell);
-                return self.merge(right, cells, stands, next_cell);
+            if is_valid(self.range(node + 1)) && is_valid(self.range(right)) {
+                self.merge(node + 1, cells, is_valid, next_cell);
+                return self.merge(right, cells, is_valid, next_cell);
             }
         }
         for leaf in self.range(node) {
@@ -157,7 +157,7 @@ impl CutTree {
         }
     }
 
-    /// The tree as numbers, four for every node, for its way to other machines.
+    /// Serializes the tree as numbers, four for every node.
     pub fn to_numbers(&self) -> Vec<u32> {
         let numbers = self.nodes.iter().map(|node| match *node {
             Node::Leaf(leaf) => [0, leaf, 0, 0],
@@ -166,12 +166,12 @@ impl CutTree {
         numbers.flatten().collect()
     }
 
-    /// The tree that became these numbers; `None` if they are no tree over as many axes.
+    /// Reads a tree back from its numbers; `None` if they are no tree over as many axes.
     pub fn of_numbers(numbers: &[u32], axes: usize) -> Option<Self> {
         let (fours, rest) = numbers.as_chunks::<4>();
         let node = |(at, four): (usize, &[u32; 4])| match *four {
             [0, leaf, 0, 0] => Some(Node::Leaf(leaf)),
-            // Every way leads onward, so that following it comes to an end.
+            // Children stand behind their parent, so that every walk ends.
             [1, axis, code, right] => ((axis as usize) < axes
                 && right as usize > at + 1
                 && (right as usize) < fours.len())

@@ -7,23 +7,21 @@ mod bounds;
 pub mod cells;
 pub mod classfly;
 pub mod cluster;
-mod job;
 mod lanes;
 pub mod layered;
 mod option;
 pub mod partition;
+#[cfg(test)]
+mod promises;
 mod registry;
 mod settings;
 pub mod slicing;
 #[cfg(test)]
-mod stops;
+mod testing;
 pub mod top_down;
 #[cfg(test)]
 mod toy;
-mod variant;
 
-pub use job::Job;
 pub use option::{MethodOption, Takes};
 pub use registry::{About, Family, Method, MethodRef, methods};
-pub use settings::{Formed, Settings, TableShape};
-pub use variant::Variant;
+pub use settings::{Formed, Job, Settings, TableShape, Variant};

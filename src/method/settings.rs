@@ -1,10 +1,37 @@
-//! What a method is told beside its rows and its job, and what it gives back.
+//! The input of a method beside its rows, and its output.
 
-use super::Variant;
 use super::classfly::{Constraint, Recoding};
 use super::partition::Split;
 use super::slicing::{self, Sliced};
-use crate::model::{Classes, Purpose, Secret, Seed};
+use crate::hierarchy::Axis;
+use crate::model::{Cancel, Classes, Purpose, Requirement, RowKeys, Secret, Seed, SensitiveColumn};
+
+/// What a method works from, beside the rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Job<'a> {
+    /// The quasi-identifiers, in the order of the codes.
+    pub axes: &'a [Axis],
+    /// What every class must satisfy.
+    pub requirement: &'a Requirement,
+    /// The columns the requirement's models look at.
+    pub sensitive: &'a [SensitiveColumn],
+    /// Tells rows of equal quasi-identifiers apart.
+    pub keys: &'a RowKeys,
+    /// Checked between groups so that a dropped stream stops the work.
+    pub cancel: &'a Cancel,
+}
+
+/// The best version of a method that we know, or the one that its paper prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+pub enum Variant {
+    /// The best version; each method's documentation lists where it departs from its paper.
+    #[default]
+    Best,
+    /// Exactly as printed, for comparisons and for repeating experiments. It may disclose what the best version
+    /// protects.
+    Paper,
+}
 
 /// Options of a query, as far as methods use them. Each reads those that it accepts.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +59,7 @@ pub struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// What a query says that names a method and nothing else.
+    /// The settings of a query that names a method and nothing else.
     pub fn new(secret: Secret) -> Self {
         Self {
             split: Split::LeastLoss,

@@ -35,7 +35,7 @@
 //! used for every requirement, not only for k and α.
 //!
 //! **Source.** Wong, Li, Fu and Wang, "(α,k)-anonymity: an enhanced k-anonymity model for
-//! privacy-preserving data publishing", 2006; a baseline of paper P4.
+//! privacy-preserving data publishing", 2006, which is a baseline of the (αᵢ,k) paper (see [`alpha_k`](super::alpha_k)).
 
 use std::cmp::Reverse;
 

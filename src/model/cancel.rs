@@ -7,12 +7,12 @@ use crate::error::{Error, Result};
 
 /// Shared between the stream that wants the rows and the threads that work on them.
 ///
-/// A thread inside a computation cannot be aborted, so every loop over many rows asks here.
+/// A thread inside a computation cannot be aborted, so every loop over many rows checks the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel {
     cancelled: Arc<AtomicBool>,
     #[cfg(test)]
-    looks: Arc<Looks>,
+    checks: Arc<Checks>,
 }
 
 impl Cancel {
@@ -24,7 +24,7 @@ impl Cancel {
     /// An error once the work is not wanted any more.
     pub fn check(&self) -> Result<()> {
         #[cfg(test)]
-        if self.looks.next() {
+        if self.checks.is_last() {
             self.cancel();
         }
         if self.cancelled.load(Ordering::Relaxed) {
@@ -34,31 +34,31 @@ impl Cancel {
     }
 }
 
-/// How often somebody has asked, and the time at which the answer is no.
+/// How often the flag was checked, and the check at which it is raised.
 #[cfg(test)]
 #[derive(Debug, Default)]
-struct Looks {
+struct Checks {
     so_far: std::sync::atomic::AtomicUsize,
     last: Option<usize>,
 }
 
 #[cfg(test)]
-impl Looks {
-    fn next(&self) -> bool {
+impl Checks {
+    fn is_last(&self) -> bool {
         Some(self.so_far.fetch_add(1, Ordering::Relaxed)) == self.last
     }
 }
 
 #[cfg(test)]
 impl Cancel {
-    /// Cancels the work after it was asked so many times.
-    pub(crate) fn after(looks: usize) -> Self {
-        let looks = Arc::new(Looks { last: Some(looks), ..Looks::default() });
-        Self { looks, ..Self::default() }
+    /// Cancels the work after so many checks.
+    pub(crate) fn after(checks: usize) -> Self {
+        let checks = Arc::new(Checks { last: Some(checks), ..Checks::default() });
+        Self { checks, ..Self::default() }
     }
 
-    /// How often it was asked.
-    pub(crate) fn looks(&self) -> usize {
-        self.looks.so_far.load(Ordering::Relaxed)
+    /// How often it was checked.
+    pub(crate) fn checks(&self) -> usize {
+        self.checks.so_far.load(Ordering::Relaxed)
     }
 }

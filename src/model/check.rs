@@ -1,4 +1,4 @@
-//! The last look at the classes before anything leaves.
+//! Verification of the classes before anything is published.
 //!
 //! Written apart from the counters the methods steer by, and on purpose the plain way (sort the
 //! values of a class, walk the runs): a mistake there must not be able to hide here. Only the
@@ -22,19 +22,6 @@ pub struct Placement<'a> {
     pub classes: &'a Classes,
     /// Rows behind the classes that are not published.
     pub suppressed: usize,
-}
-
-/// Errors unless the rows numbered by `id_at`, cut into `classes`, are every one of `rows` rows
-/// exactly once and every class satisfies the requirement.
-pub fn check_classes(
-    id_at: &(dyn Fn(usize) -> u32 + Sync),
-    rows: usize,
-    classes: &Classes,
-    requirement: &Requirement,
-    sensitive: &[SensitiveColumn],
-) -> Result<()> {
-    let placement = Placement { id_at, rows, classes, suppressed: 0 };
-    check_placement(&placement, requirement, sensitive)
 }
 
 /// Errors unless every row is in exactly one class or among the suppressed ones, and every class
@@ -134,14 +121,10 @@ mod tests {
 
     fn check(ids: &[u32], sizes: &[u32], models: Vec<Model>, codes: &[u32]) -> Result<()> {
         let requirement = Requirement { k: 2, models };
-        let column = SensitiveColumn {
-            name: "s".into(),
-            codes: codes.to_vec().into(),
-            cardinality: 4,
-            ordered: true,
-        };
-        let classes = Classes::from_sizes(sizes)?;
-        check_classes(&|at| ids[at], ids.len(), &classes, &requirement, &[column])
+        let (id_at, classes) = (|at: usize| ids[at], Classes::from_sizes(sizes)?);
+        let placement =
+            Placement { id_at: &id_at, rows: ids.len(), classes: &classes, suppressed: 0 };
+        check_placement(&placement, &requirement, &[SensitiveColumn::of_values(codes, true)])
     }
 
     /// Codes 0 and 2 are of level 1, codes 1 and 3 of level 2.
@@ -152,12 +135,7 @@ mod tests {
 
     #[test]
     fn suppressed_rows_are_counted_and_never_in_a_class() {
-        let column = SensitiveColumn {
-            name: "s".into(),
-            codes: vec![0, 1, 0, 1, 0].into(),
-            cardinality: 2,
-            ordered: false,
-        };
+        let column = SensitiveColumn::of_values(&[0, 1, 0, 1, 0], false);
         let sound = |ids: &[u32], sizes: &[u32], suppressed| {
             let classes = Classes::from_sizes(sizes).unwrap_or_default();
             let id_at = |at: usize| ids[at];
@@ -171,18 +149,21 @@ mod tests {
         assert!(!sound(&[4, 1, 0, 3, 3], &[2, 2], 1), "a row is in a class and suppressed");
     }
 
-    #[test]
-    fn a_sound_release_passes() {
-        let models = vec![
+    fn models(t: f64) -> Vec<Model> {
+        vec![
             Model::Distinct { column: 0, at_least: 2, unit: false },
             Model::Entropy { column: 0, l: 2.0 },
             Model::Share { column: 0, alpha: 0.5 },
             Model::UnitShare { column: 0, at_most: 0.5 },
-            Model::Closeness { column: 0, t: 0.5, population: None },
+            Model::Closeness { column: 0, t, population: None },
             graded(0.5, AlphaScope::Value),
             graded(0.5, AlphaScope::Level),
-        ];
-        assert_eq!(check(&[3, 0, 2, 1], &[2, 2], models, &[0, 1, 2, 3]), Ok(()));
+        ]
+    }
+
+    #[test]
+    fn a_sound_release_passes() {
+        assert_eq!(check(&[3, 0, 2, 1], &[2, 2], models(0.5), &[0, 1, 2, 3]), Ok(()));
     }
 
     #[test]
@@ -194,15 +175,7 @@ mod tests {
         assert!(fails(&[0, 1, 1, 3], &[2, 2], vec![]), "a row twice");
         assert!(fails(&[0, 1, 2, 4], &[2, 2], vec![]), "a row that does not exist");
         assert!(fails(&[0, 1, 2, 3], &[2], vec![]), "a row left out");
-        for model in [
-            Model::Distinct { column: 0, at_least: 2, unit: false },
-            Model::Entropy { column: 0, l: 2.0 },
-            Model::Share { column: 0, alpha: 0.5 },
-            Model::UnitShare { column: 0, at_most: 0.5 },
-            Model::Closeness { column: 0, t: 0.1, population: None },
-            graded(0.5, AlphaScope::Value),
-            graded(0.5, AlphaScope::Level),
-        ] {
+        for model in models(0.1) {
             assert!(fails(&[0, 1, 2, 3], &[2, 2], vec![model.clone()]), "{model}");
         }
     }

@@ -14,7 +14,7 @@ mod tally;
 pub mod ties;
 
 pub use cancel::Cancel;
-pub use check::{Placement, check_classes, check_placement};
+pub use check::{Placement, check_placement};
 pub use classes::Classes;
 pub use grades::{AlphaScope, Grades, MAX_LEVELS};
 pub use persons::Persons;

@@ -12,7 +12,7 @@ pub struct Persons {
 }
 
 impl Persons {
-    /// Looks at every class, given the column that tells persons apart.
+    /// Counts the rows of every person in every class, given the privacy unit.
     pub fn of(placement: &Placement, unit: &SensitiveColumn) -> Self {
         let mut here = vec![0u32; unit.cardinality as usize];
         let mut classes_of = vec![0u8; unit.cardinality as usize];
@@ -52,13 +52,7 @@ mod tests {
     fn shares_and_split_persons_are_counted() {
         // Person 0 has three of four rows of the first class and one of the second; the last row is
         // suppressed.
-        let codes = vec![0, 0, 0, 1, 0, 2, 3, 4];
-        let column = SensitiveColumn {
-            name: "person".into(),
-            codes: codes.into(),
-            cardinality: 5,
-            ordered: false,
-        };
+        let column = SensitiveColumn::of_values(&[0, 0, 0, 1, 0, 2, 3, 4], false);
         let classes = Classes::from_sizes(&[4, 3]).unwrap_or_default();
         let id_at = |at: usize| at as u32;
         let placement = Placement { id_at: &id_at, rows: 8, classes: &classes, suppressed: 1 };

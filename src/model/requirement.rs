@@ -18,6 +18,15 @@ pub struct SensitiveColumn {
     pub ordered: bool,
 }
 
+#[cfg(test)]
+impl SensitiveColumn {
+    /// A column `s` of these values by row number, for tests.
+    pub(crate) fn of_values(values: &[u32], ordered: bool) -> Self {
+        let cardinality = values.iter().max().map_or(0, |max| max + 1);
+        Self { name: "s".to_owned(), codes: values.to_vec().into(), cardinality, ordered }
+    }
+}
+
 /// One condition on the values of a sensitive column inside a class.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Model {

@@ -66,78 +66,59 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Everything that a secret is used for. Each use has a seed of its own, so that what one reveals says nothing about
-/// the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Hashes of the sensitive values and the privacy unit of a row.
-    SensitiveValues,
-    /// Hashes of the kept columns of a row.
-    KeptValues,
-    /// The order of rows with equal quasi-identifiers.
-    Ties,
-    /// The order of persons with equal quasi-identifiers.
-    Persons,
-    /// Which rows join the suppressed ones, for methods with constraints.
-    Suppressed,
-    /// The order of classes that publish the same.
-    AlikeClasses,
-    /// The class numbers that two tables share.
-    ClassNumbers,
-    /// The order of the rows of a class in a table without sensitive values.
-    RowOrder,
-    /// Which row of a sensitive value goes into which class, in two tables.
-    Mixing,
-    /// Buckets and permutations of the slicing methods.
-    Slicing,
-    /// The rows at which groups of the clustering methods start.
-    Starts,
-    /// The sample by which a table is cut into cells.
-    CellSample,
-    /// The persons that are counted in cells.
-    CellPersons,
-    /// The order of classes over all cells.
-    CellClasses,
+macro_rules! purposes {
+    ($($(#[$doc:meta])* $purpose:ident = $hashed:literal,)*) => {
+        /// Everything that a secret is used for. Each use has a seed of its own, so that what one reveals says nothing
+        /// about the others.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Purpose {
+            $($(#[$doc])* $purpose,)*
+        }
+
+        impl Purpose {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$purpose,)*];
+
+            /// What is hashed.
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$purpose => $hashed,)*
+                }
+            }
+        }
+    };
 }
 
-impl Purpose {
-    /// All of them.
-    pub const ALL: [Self; 14] = [
-        Self::SensitiveValues,
-        Self::KeptValues,
-        Self::Ties,
-        Self::Persons,
-        Self::Suppressed,
-        Self::AlikeClasses,
-        Self::ClassNumbers,
-        Self::RowOrder,
-        Self::Mixing,
-        Self::Slicing,
-        Self::Starts,
-        Self::CellSample,
-        Self::CellPersons,
-        Self::CellClasses,
-    ];
-
-    /// What is hashed. Renaming one changes every release that uses it.
-    fn name(self) -> &'static str {
-        match self {
-            Self::SensitiveValues => "sensitive values",
-            Self::KeptValues => "kept values",
-            Self::Ties => "ties",
-            Self::Persons => "persons",
-            Self::Suppressed => "suppressed rows",
-            Self::AlikeClasses => "classes that publish the same",
-            Self::ClassNumbers => "numbers of classes",
-            Self::RowOrder => "order of rows",
-            Self::Mixing => "mixing",
-            Self::Slicing => "slicing",
-            Self::Starts => "starts of groups",
-            Self::CellSample => "sample of cells",
-            Self::CellPersons => "persons in cells",
-            Self::CellClasses => "classes over cells",
-        }
-    }
+// Changing a text changes every release that uses it.
+purposes! {
+    /// Hashes of the sensitive values and the privacy unit of a row.
+    SensitiveValues = "sensitive values",
+    /// Hashes of the kept columns of a row.
+    KeptValues = "kept values",
+    /// The order of rows with equal quasi-identifiers.
+    Ties = "ties",
+    /// The order of persons with equal quasi-identifiers.
+    Persons = "persons",
+    /// Which rows join the suppressed ones, for methods with constraints.
+    Suppressed = "suppressed rows",
+    /// The order of classes that publish the same.
+    AlikeClasses = "classes that publish the same",
+    /// The class numbers that two tables share.
+    ClassNumbers = "numbers of classes",
+    /// The order of the rows of a class in a table without sensitive values.
+    RowOrder = "order of rows",
+    /// Which row of a sensitive value goes into which class, in two tables.
+    Mixing = "mixing",
+    /// Buckets and permutations of the slicing methods.
+    Slicing = "slicing",
+    /// The rows at which groups of the clustering methods start.
+    Starts = "starts of groups",
+    /// The sample by which a table is cut into cells.
+    CellSample = "sample of cells",
+    /// The persons that are counted in cells.
+    CellPersons = "persons in cells",
+    /// The order of classes over all cells.
+    CellClasses = "classes over cells",
 }
 
 /// A key for one use of a [`Secret`], which its `Debug` output does not show.
@@ -216,7 +197,7 @@ mod tests {
     #[test]
     fn every_purpose_has_a_seed_of_its_own() -> Result<()> {
         let secret = Secret::from_text("one")?;
-        let mut seeds: BTreeSet<Seed> = Purpose::ALL.map(|of| secret.seed(of)).into();
+        let mut seeds: BTreeSet<Seed> = Purpose::ALL.iter().map(|of| secret.seed(*of)).collect();
         seeds.insert(secret.root);
         assert_eq!(seeds.len(), Purpose::ALL.len() + 1);
         assert_eq!(secret.seed(Purpose::Ties), Secret::from_text("one")?.seed(Purpose::Ties));

@@ -1,4 +1,4 @@
-//! An order of classes that tells nothing about how they were made.
+//! An order of classes that reveals nothing about how they were made.
 
 use std::hash::Hasher;
 use std::ops::Range;

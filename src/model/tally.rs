@@ -1,4 +1,4 @@
-//! Does a set of rows satisfy a requirement? Answered while the rows are being added.
+//! Whether a set of rows satisfies a requirement, kept up to date while rows are added.
 
 use super::Grades;
 use crate::error::{Error, Result};
@@ -7,8 +7,8 @@ use super::requirement::{Model, ROUNDING, Requirement, SensitiveColumn};
 
 /// Counts of the sensitive values of a growing set of rows, one counter set per model.
 ///
-/// All partition methods ask the same question through this type: may this set be a class? Counters
-/// are cleared by what was touched, so that asking for ten rows costs ten steps whatever the domain.
+/// Methods decide with it whether a set of rows may be a class. Only the counters that were touched are cleared, so
+/// that a set of ten rows costs ten steps however large the domain is.
 #[derive(Debug)]
 pub struct Tally<'a> {
     requirement: &'a Requirement,
@@ -48,16 +48,8 @@ impl<'a> Tally<'a> {
     pub fn add(&mut self, id: u32) {
         self.rows += 1;
         for (model, counter) in self.requirement.models.iter().zip(&mut self.counters) {
-            let mut code = self.sensitive[model.column()].codes[id as usize];
-            if let Model::Graded { grades, .. } = model {
-                code = grades.bin(code);
-            }
-            let count = &mut counter.counts[code as usize];
-            if *count == 0 {
-                counter.touched.push(code);
-            }
-            *count += 1;
-            counter.largest = counter.largest.max(*count);
+            let code = self.sensitive[model.column()].codes[id as usize];
+            counter.add(model, code, 1);
         }
     }
 
@@ -69,16 +61,9 @@ impl<'a> Tally<'a> {
         self.rows += scaled(rows);
         for (model, counter) in self.requirement.models.iter().zip(&mut self.counters) {
             for (code, count) in &counts[model.column()] {
-                let code = match model {
-                    Model::Graded { grades, .. } => grades.bin(*code),
-                    _ => *code,
-                };
-                let counted = &mut counter.counts[code as usize];
-                if *counted == 0 && *count > 0 {
-                    counter.touched.push(code);
+                if *count > 0 {
+                    counter.add(model, *code, scaled(*count));
                 }
-                *counted += scaled(*count);
-                counter.largest = counter.largest.max(*counted);
             }
         }
     }
@@ -94,7 +79,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Errors unless these rows, the whole table, could be a class: then nothing of them can.
+    /// Errors unless the whole table, these rows, would be a valid class: if it is not, no way to divide it is valid.
     pub fn check_whole_table(&mut self, ids: impl ExactSizeIterator<Item = u32>) -> Result<()> {
         let (rows, k) = (ids.len(), self.requirement.k);
         if rows < k as usize {
@@ -155,6 +140,20 @@ impl<'a> Tally<'a> {
 }
 
 impl Counter {
+    #[inline]
+    fn add(&mut self, model: &Model, code: u32, rows: u32) {
+        let code = match model {
+            Model::Graded { grades, .. } => grades.bin(code),
+            _ => code,
+        };
+        let count = &mut self.counts[code as usize];
+        if *count == 0 {
+            self.touched.push(code);
+        }
+        *count += rows;
+        self.largest = self.largest.max(*count);
+    }
+
     fn entropy(&mut self, rows: f64) -> f64 {
         // Summed in code order: the order rows came in must not change the last digit.
         self.touched.sort_unstable();
@@ -279,13 +278,7 @@ mod tests {
     use crate::model::AlphaScope;
 
     fn column(codes: &[u32], ordered: bool) -> Vec<SensitiveColumn> {
-        let cardinality = codes.iter().max().map_or(0, |max| max + 1);
-        vec![SensitiveColumn {
-            name: "s".into(),
-            codes: codes.to_vec().into(),
-            cardinality,
-            ordered,
-        }]
+        vec![SensitiveColumn::of_values(codes, ordered)]
     }
 
     fn holds(model: Model, sensitive: &[SensitiveColumn], ids: &[u32]) -> bool {

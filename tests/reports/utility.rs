@@ -209,7 +209,7 @@ async fn utility_is_that_computed_by_hand() -> Result<()> {
     Ok(())
 }
 
-/// Six rows of two columns with holes, as the tables of paper P5 have them.
+/// Six rows of two columns with holes, as the tables of the KAIM paper have them.
 #[tokio::test]
 async fn missing_cells_are_the_top_for_iloss() -> Result<()> {
     let context = session();

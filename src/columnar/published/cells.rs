@@ -54,7 +54,7 @@ impl OriginalCells {
         data_type: &arrow::datatypes::DataType,
         hierarchy: Option<&ResolvedHierarchy>,
     ) -> Result<(LabelledCells, LabelsAbove)> {
-        let (domain, remaps) = Domain::new((&self.name, data_type), &[&self.interner], hierarchy)?;
+        let (domain, remaps) = Domain::new(&self.name, data_type, &[&self.interner], hierarchy)?;
         let labels = (0..domain.axis.codes).map(|code| domain.written(code).map(str::to_owned));
         let remap = &remaps[0];
         let cells = self.numbers.into_iter().map(|number| remap[number as usize]).collect();

@@ -68,7 +68,7 @@ impl Originals {
 
     /// What generalizing these values loses, by the same hierarchy code that generalizes them.
     pub fn into_losses(self, hierarchy: Option<&ResolvedHierarchy>) -> Result<CellLosses> {
-        let (domain, _) = Domain::new((&self.name, &self.data_type), &[&self.interner], hierarchy)?;
+        let (domain, _) = Domain::new(&self.name, &self.data_type, &[&self.interner], hierarchy)?;
         let leaves = match hierarchy {
             Some(ResolvedHierarchy::Labels(table)) => Some(table.leaves().len()),
             _ => None,

@@ -1,4 +1,4 @@
-//! Published quasi-identifiers, read back: what each cell lost, told from what it says.
+//! Published quasi-identifiers, read back: the loss of each cell, computed from what it publishes.
 
 mod cells;
 mod losses;
@@ -21,7 +21,7 @@ pub enum PublishedForm {
     Labels,
     /// A struct of `lower` and `upper`.
     Bounds,
-    /// Means, which do not tell what they stand for.
+    /// Means, whose loss cannot be computed: they do not say which values they stand for.
     Means,
 }
 

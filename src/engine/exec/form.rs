@@ -14,7 +14,7 @@ use crate::engine::options::{HierarchySource, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::{cover_loss, loss, node_loss, precision};
-use crate::method::alike::{self, shuffle_alike};
+use crate::method::alike::{self, PublishedAs, shuffle_alike};
 use crate::method::classfly::{self, Recoding, check_constraints, into_classes};
 use crate::method::slicing::{self, Sliced};
 use crate::method::{Family, Formed, Job, MethodOption, Settings, TableShape};
@@ -142,9 +142,10 @@ impl Former<'_> {
     fn shuffle(&self, rows: &mut RowTable, job: &Job, formed: Formed) -> crate::Result<Formed> {
         match formed {
             Formed::Classes { classes, suppressed } if self.publishes_covers() => {
-                let secret = (job.keys, self.spec.secret.seed(Purpose::AlikeClasses));
-                let means = self.spec.ranges == Ranges::Mean;
-                let classes = shuffle_alike(rows, &classes, (job.axes, means), secret)?;
+                let seed = self.spec.secret.seed(Purpose::AlikeClasses);
+                let published =
+                    PublishedAs { axes: job.axes, means: self.spec.ranges == Ranges::Mean };
+                let classes = shuffle_alike(rows, &classes, published, job.keys, seed)?;
                 Ok(Formed::Classes { classes, suppressed })
             }
             other => Ok(other),

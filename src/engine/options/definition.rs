@@ -1,9 +1,9 @@
 //! The one list of options. SQL arguments, the builder for Rust, `[anonymize]` of jobs and policies, manifests,
 //! the options that reports share and the table in `docs/options.md` come from it.
 //!
-//! An option is a line of [`options!`]: its documentation, its name, its [kind](super::kinds) and, in brackets, the
-//! reports that take it too. The first paragraph of the documentation is in plain words: the page about a
-//! release shows it to people who are no programmers.
+//! An option is a line of [`options!`]: its documentation, its name, `as` a clearer name in the builder if it has one, its
+//! [kind](super::kinds) and, in brackets, the reports that take it too. The first paragraph of the documentation is in
+//! plain words: the page about a release shows it to people who are no programmers.
 
 use super::Anonymize;
 use super::kinds::{self, Accepts, Kind, Lookup, Wanted};
@@ -54,10 +54,27 @@ impl Definition {
     }
 }
 
+/// The setter of an option in the builder, under the option's own name unless it says `as`.
+macro_rules! setter {
+    ($(#[doc = $doc:literal])+ $name:ident: $kind:ident) => {
+        setter! { $(#[doc = $doc])+ $name as $name: $kind }
+    };
+    ($(#[doc = $doc:literal])+ $name:ident as $setter:ident: $kind:ident) => {
+        $(#[doc = $doc])+
+        pub fn $setter<T>(mut self, value: T) -> Self
+        where
+            kinds::$kind: Accepts<T>,
+        {
+            self.options.$name = <kinds::$kind as Accepts<T>>::accept(value);
+            self
+        }
+    };
+}
+
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident: $kind:ident $([$($scope:ident),+])?,
+        $name:ident $(as $setter:ident)?: $kind:ident $([$($scope:ident),+])?,
     )+) => {
         /// A request, not yet checked against the input. Every field is an option of the SQL function.
         #[derive(Debug, Clone, Default)]
@@ -120,14 +137,7 @@ macro_rules! options {
 
         /// A setter for every option.
         impl Anonymize {
-            $($(#[doc = $doc])+
-            pub fn $name<T>(mut self, value: T) -> Self
-            where
-                kinds::$kind: Accepts<T>,
-            {
-                self.options.$name = <kinds::$kind as Accepts<T>>::accept(value);
-                self
-            })+
+            $(setter! { $(#[doc = $doc])+ $name $(as $setter)?: $kind })+
         }
     };
 }
@@ -219,7 +229,7 @@ options! {
     /// Larger tables are cut into blocks first.
     block_rows: Whole,
     /// How many groups of columns stay together.
-    columns: Whole,
+    columns as slice_groups: Whole,
     /// The most columns that stay together.
     max_columns: Whole [utility_report],
     /// The fewest columns that stay together.

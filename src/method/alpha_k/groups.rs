@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use super::Plan;
 use crate::error::Result;
+use crate::method::blocks::slices;
 use crate::model::{Code, Row};
 
 /// The rows of one sensitive value: a stretch of the table.
@@ -28,6 +29,11 @@ impl Group {
     }
 }
 
+/// Rows of each group.
+pub(super) fn sizes(groups: &[Group]) -> Vec<u32> {
+    groups.iter().map(|group| group.end - group.start).collect()
+}
+
 /// Sorts the rows by level, then value, then canonically, and says where each value's rows are.
 pub(super) fn by_value<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
@@ -40,15 +46,8 @@ pub(super) fn by_value<C: Code, const W: usize>(
     }
     bring_together(rows, &groups, |id| group_of[plan.column.codes[id as usize] as usize]);
     plan.job.cancel.check()?;
-    let mut rest = rows;
-    let mut stretches = Vec::with_capacity(groups.len());
-    for group in &groups {
-        let (stretch, behind) = rest.split_at_mut((group.end - group.start) as usize);
-        stretches.push(stretch);
-        rest = behind;
-    }
     let keys = plan.job.keys;
-    stretches.into_par_iter().try_for_each(|stretch| {
+    slices(rows, &sizes(&groups)).into_par_iter().try_for_each(|stretch| {
         plan.job.cancel.check()?;
         stretch.par_sort_unstable_by(|a, b| a.canonical_order(b, keys));
         Ok(())

@@ -134,7 +134,7 @@ impl<'a> Joiner<'a> {
 
     /// Lets the rows of a bin join. Whether any did.
     fn join(&mut self, bin: &mut Bin) -> bool {
-        self.count(bin);
+        self.for_each_row(bin, |count| *count += 1);
         let mut again = VecDeque::new();
         for key in self.pools_by_distance(bin.level) {
             if bin.is_empty() {
@@ -154,25 +154,16 @@ impl<'a> Joiner<'a> {
             }
         }
         again.into_iter().for_each(|class| self.enter_pool(class));
-        self.forget(bin);
+        self.for_each_row(bin, |count| *count = 0);
         joined
     }
 
-    fn count(&mut self, bin: &Bin) {
+    /// Changes the count of its class for every row of a bin that has one.
+    fn for_each_row(&mut self, bin: &Bin, change: impl Fn(&mut u32)) {
         let Range { start, end } = bin.covers;
-        for class in &self.made.class_of[start as usize..end as usize] {
-            if *class != NO_CLASS {
-                self.counts[*class as usize] += 1;
-            }
-        }
-    }
-
-    fn forget(&mut self, bin: &Bin) {
-        let Range { start, end } = bin.covers;
-        for class in &self.made.class_of[start as usize..end as usize] {
-            if *class != NO_CLASS {
-                self.counts[*class as usize] = 0;
-            }
+        let classes = self.made.class_of[start as usize..end as usize].iter();
+        for class in classes.filter(|class| **class != NO_CLASS) {
+            change(&mut self.counts[*class as usize]);
         }
     }
 

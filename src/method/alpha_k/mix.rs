@@ -5,8 +5,9 @@ use std::hash::Hasher;
 use rayon::prelude::*;
 
 use super::Plan;
-use super::groups::Group;
+use super::groups::{Group, sizes};
 use crate::error::Result;
+use crate::method::blocks::slices;
 use crate::model::{Code, Row, Seed};
 
 /// What is hashed, beside the quasi-identifiers, to order the rows of a sensitive value.
@@ -22,6 +23,20 @@ pub(super) struct KeyParts {
     pub(super) number: bool,
 }
 
+/// What decides which row of a value takes which place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MixingKey {
+    pub(super) seed: Seed,
+    pub(super) parts: KeyParts,
+}
+
+impl MixingKey {
+    /// The whole key.
+    pub(super) fn new(seed: Seed) -> Self {
+        Self { seed, parts: KeyParts::ALL }
+    }
+}
+
 impl KeyParts {
     pub(super) const ALL: Self = Self { value: true, number: true };
 }
@@ -33,18 +48,13 @@ pub(super) fn order<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     groups: &[Group],
     plan: &Plan,
-    (seed, parts): (Seed, KeyParts),
+    key: MixingKey,
 ) -> Result<Vec<u32>> {
     let mut order = vec![0u32; rows.len()];
-    let mut rest = order.as_mut_slice();
-    let mut stretches = Vec::with_capacity(groups.len());
-    for group in groups {
-        let (stretch, behind) = rest.split_at_mut((group.end - group.start) as usize);
-        stretches.push((group, stretch));
-        rest = behind;
-    }
-    stretches.into_par_iter().try_for_each(|(group, stretch)| {
+    let stretches = slices(&mut order, &sizes(groups)).into_par_iter().zip(groups);
+    stretches.try_for_each(|(stretch, group)| {
         plan.job.cancel.check()?;
+        let MixingKey { seed, parts } = key;
         let mut number = 0;
         let key = |at: u32| {
             let codes = &rows[at as usize].codes;

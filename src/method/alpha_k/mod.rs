@@ -53,7 +53,7 @@
 //! **Beware.** Inside a class the rows stand by level and value, and classes in the order they were made.
 //! Whoever publishes must reorder the rows of each table by what that table shows.
 //!
-//! **Source.** (αᵢ,k)-anonymity by grading of sensitivity (paper P4); Wong, Li, Fu and Wang,
+//! **Source.** "(αᵢ,k)-anonymity by grading of sensitivity" (the (αᵢ,k) paper); Wong, Li, Fu and Wang,
 //! "(α,k)-anonymity", 2006.
 
 mod fill;
@@ -69,7 +69,7 @@ use std::cmp::Ordering;
 
 use groups::Group;
 pub(super) use method::ALPHA_K;
-use mix::KeyParts;
+use mix::MixingKey;
 
 use super::{Job, Variant};
 use crate::error::{Error, Result};
@@ -117,18 +117,18 @@ const NO_CLASS: u32 = u32::MAX;
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
 pub fn alpha_k(rows: &mut RowTable, job: &Job, variant: Variant, seed: Seed) -> Result<Grouping> {
-    alpha_k_by(rows, job, (variant == Variant::Best).then_some((seed, KeyParts::ALL)))
+    alpha_k_by(rows, job, (variant == Variant::Best).then(|| MixingKey::new(seed)))
 }
 
-/// The best version with the given seed and parts of the key, or the paper's version without them.
-fn alpha_k_by(rows: &mut RowTable, job: &Job, mix: Option<(Seed, KeyParts)>) -> Result<Grouping> {
+/// The best version with a key, the paper's version without one.
+fn alpha_k_by(rows: &mut RowTable, job: &Job, key: Option<MixingKey>) -> Result<Grouping> {
     let k = job.requirement.k;
     if rows.len() < k as usize {
         return Err(Error::TooFewRows { rows: rows.len(), k });
     }
     let (column, grades) = graded_column(job)?;
     let plan = Plan { job, k, column, grades: &grades };
-    let (classes, destinations) = with_rows!(&mut *rows, rows => match mix {
+    let (classes, destinations) = with_rows!(&mut *rows, rows => match key {
         Some(key) => best(rows, &plan, key),
         None => as_printed(rows, &plan),
     })?;
@@ -187,7 +187,7 @@ fn graded_column<'a>(job: &Job<'a>) -> Result<(&'a SensitiveColumn, Cow<'a, Grad
 fn best<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     plan: &Plan,
-    key: (Seed, KeyParts),
+    key: MixingKey,
 ) -> Result<(Classes, Vec<u32>)> {
     let groups = groups::by_value(rows, plan)?;
     let order = mix::order(rows, &groups, plan, key)?;

@@ -1,4 +1,4 @@
-//! The last look at a recoding before anything leaves.
+//! Verification of a recoding before anything is published.
 //!
 //! Written apart from the groups the methods steer by, and the plain way (sort the projections, walk
 //! the runs): a mistake there must not be able to hide here.

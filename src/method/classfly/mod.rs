@@ -50,7 +50,7 @@
 //! sub-table ⟨{Sex, Work_Hrs}, 2⟩ that already satisfy the constraint; by its own rule they stay.
 //!
 //! **Source.** Yang, Liu, Wang and Yu, "K-Anonymization approaches for supporting multiple
-//! constraints", Journal of Software 17(5), 2006 (paper P2); Sweeney, "Datafly", 1997.
+//! constraints", Journal of Software 17(5), 2006 (the Classfly+ paper); Sweeney, "Datafly", 1997.
 
 mod check;
 mod classes;
@@ -113,7 +113,7 @@ pub struct Job<'a> {
     pub keys: &'a RowKeys,
     /// Chooses between rows that cost the same to suppress.
     pub seed: Seed,
-    /// Asked in every pass.
+    /// Checked in every pass so that a dropped stream stops the work.
     pub cancel: &'a Cancel,
 }
 

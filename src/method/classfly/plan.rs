@@ -129,9 +129,9 @@ mod tests {
         assert_eq!(without_contained(&listed), kept);
     }
 
-    // P2, Fig. 1: Race, Birth, ZIP, Salary, Height, Edu, Sex, Work_Hrs.
+    // Figure 1 of the paper: Race, Birth, ZIP, Salary, Height, Edu, Sex, Work_Hrs.
     #[test]
-    fn p2_figure_1_falls_into_three_independent_parts() {
+    fn figure_1_of_the_paper_falls_into_three_independent_parts() {
         let constraints = [
             constraint(&[0, 1], 3),
             constraint(&[1, 2], 2),

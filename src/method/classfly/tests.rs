@@ -1,4 +1,4 @@
-//! The worked tables of paper P2 and the promises of its methods on random tables.
+//! The worked tables of the Classfly+ paper and the promises of its methods on random tables.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ mod random;
 use std::sync::LazyLock;
 
 use super::*;
-use crate::hierarchy::{LabelTable, Levels, intervals, prefixes};
+use crate::hierarchy::{Levels, intervals, prefixes};
 use crate::measure::precision;
 
 const SEARCHES: [Search; 3] = [Search::Complete, Search::Partial, Search::Naive];
@@ -30,7 +30,8 @@ fn job<'a>(trees: &'a [&'a Tree], constraints: &'a [Constraint], variant: Varian
 /// Runs a method and looks at the outcome with the checker.
 fn run<const D: usize>(
     codes: &[[u32; D]],
-    (trees, constraints): (&[Tree], &[Constraint]),
+    trees: &[Tree],
+    constraints: &[Constraint],
     variant: Variant,
     method: impl Fn(&RowTable, &Job) -> Result<Recoding>,
 ) -> Result<Recoding> {
@@ -48,7 +49,7 @@ fn solve<const D: usize>(
     constraints: &[Constraint],
     search: Search,
 ) -> Result<Recoding> {
-    run(codes, (trees, constraints), Variant::Best, |rows, job| classfly(rows, job, search))
+    run(codes, trees, constraints, Variant::Best, |rows, job| classfly(rows, job, search))
 }
 
 fn solve_as_printed<const D: usize>(
@@ -57,7 +58,7 @@ fn solve_as_printed<const D: usize>(
     constraints: &[Constraint],
     search: Search,
 ) -> Result<Recoding> {
-    run(codes, (trees, constraints), Variant::Paper, |rows, job| classfly(rows, job, search))
+    run(codes, trees, constraints, Variant::Paper, |rows, job| classfly(rows, job, search))
 }
 
 /// A tree over values in the order of their codes; none of the sources used here reorders them.
@@ -104,7 +105,7 @@ mod figure_1 {
 }
 
 #[test]
-fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
+fn figure_2_of_the_paper_complete_and_partial_freeze_seven_rows_unchanged() {
     use figure_1::*;
     for search in [Search::Complete, Search::Partial] {
         let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), search).unwrap();
@@ -122,7 +123,7 @@ fn p2_figure_2_complete_and_partial_freeze_seven_rows_unchanged() {
 }
 
 #[test]
-fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
+fn figure_2_of_the_paper_naive_generalizes_the_zip_of_four_rows() {
     use figure_1::*;
     let recoding = solve_as_printed(&ROWS, &trees(), &constraints(), Search::Naive).unwrap();
     let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
@@ -133,10 +134,10 @@ fn p2_figure_2_naive_generalizes_the_zip_of_four_rows() {
     assert_eq!(recoding.components[0].suppressed, [7, 8]);
 }
 
-// P2, Fig. 1, sub-table ⟨{Sex, Work_Hrs}, 2⟩. The figure shows t7–t9 at [40-45), although (f, 44)
+// Figure 1 of the paper, sub-table ⟨{Sex, Work_Hrs}, 2⟩. The figure shows t7–t9 at [40-45), although (f, 44)
 // already occurs three times; by the paper's own rule they are frozen at 44.
 #[test]
-fn p2_figure_1_working_hours_that_already_agree_stay() {
+fn figure_1_of_the_paper_working_hours_that_already_agree_stay() {
     let hours = ["30", "32", "35", "37", "42", "44"];
     let values: Vec<i128> = hours.iter().filter_map(|hour| hour.parse().ok()).collect();
     let levels = intervals(&values, &[5], &|value| value.to_string()).unwrap();
@@ -167,8 +168,7 @@ fn independent_parts_suppress_their_own_columns_only() {
 
 #[test]
 fn a_missing_value_climbs_directly_to_the_top() {
-    let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n").unwrap();
-    let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, true);
+    let tree = Tree::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", true);
     // One missing value, and one of each: the pairs meet under x and y, one level up.
     let codes = [[0], [1], [2], [3], [4]];
     let (trees, constraints) = (std::slice::from_ref(&tree), [constraint(&[0], 2)]);
@@ -194,11 +194,11 @@ fn datafly_generalizes_all_rows_and_suppresses_a_few() {
     use figure_1::*;
     let method = |limit| move |rows: &RowTable, job: &Job| datafly(rows, job, limit);
     // Only t8 and t9 are outside the largest subset, and two may be suppressed.
-    let asked = (&trees()[..], &constraints()[..]);
-    let recoding = run(&ROWS, asked, Variant::Paper, method(None)).unwrap();
+    let run = |limit| run(&ROWS, &trees(), &constraints(), Variant::Paper, method(limit)).unwrap();
+    let recoding = run(None);
     assert_eq!(recoding.components[0].suppressed, [7, 8]);
     assert_eq!(recoding.components[0].climbs, 0);
-    let strict = run(&ROWS, asked, Variant::Paper, method(Some(0))).unwrap();
+    let strict = run(Some(0));
     assert!(strict.components[0].suppressed.is_empty());
     let levels: Vec<u32> = strict.nodes[2].iter().map(|node| trees()[2].level(*node)).collect();
     assert!(levels[0] > 0 && levels.iter().all(|level| *level == levels[0]), "{levels:?}");

@@ -12,8 +12,8 @@
 //! k_member    GenRate(x → y) = NCP(y) − NCP(x)
 //! ```
 //!
-//! [`Scale`] chooses c. Info is the sum of −p·ln p over the values under a generalization, 0 for a single value; a missing
-//! cell has the Info of the whole column; 0/0 is 0. Costs are fixed-point integers, so that sums do
+//! Info is the sum of −p·ln p over the values under a generalization, 0 for a single value, and c is −p·ln p of a single
+//! value, 0 above. A missing cell has the Info of the whole column; 0/0 is 0. Costs are fixed-point integers, so that sums do
 //! not depend on the order of the columns and equal distances are equal.
 
 use crate::hierarchy::{Axis, Shape};
@@ -23,25 +23,11 @@ const UNIT: f64 = (1u64 << 24) as f64;
 /// No column costs more than this, so that a sum over all columns fits.
 const MOST: f64 = (1u64 << 57) as f64;
 
-/// What the entropy of a generalization is compared with: the paper's free constant c.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Default)]
-pub enum Scale {
-    /// c is half the entropy of the whole column, for every value and generalization: generalizing
-    /// a value to the top costs the same in every column, however many values it has and however
-    /// rare they are. Found by trying about six constants on the Adult census against the loss they
-    /// are judged by, so its figures there are not independent evidence for it.
-    Column,
-    /// c is −p·ln p of a single value and 0 above: the paper's own choice. A rare value, or a column
-    /// of many values, outweighs all others.
-    #[default]
-    Value,
-}
-
 /// Which distance is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Metric {
     /// How much entropy the join has, relative to what the row and the group had.
-    Entropy(Scale),
+    Entropy,
     /// Normalized certainty penalty of the join.
     Ncp,
 }
@@ -83,7 +69,8 @@ pub(super) struct Part {
 impl<'a> Column<'a> {
     /// The column whose values occur `counts` times, by code.
     pub(super) fn new(
-        (index, axis): (usize, &'a Axis),
+        index: usize,
+        axis: &'a Axis,
         metric: Metric,
         weight: f64,
         counts: &[u64],
@@ -103,7 +90,7 @@ impl<'a> Column<'a> {
             least_inverse: 0.0,
         };
         match metric {
-            Metric::Entropy(_) => column.prepare_entropy(counts),
+            Metric::Entropy => column.prepare_entropy(counts),
             Metric::Ncp => column.prepare_ncp(),
         }
         column
@@ -142,8 +129,7 @@ impl<'a> Column<'a> {
     fn info_inverse(&self, info: f64, code: Option<u32>) -> f64 {
         let own = code.filter(|code| !self.is_missing(*code)).map_or(0.0, |code| self.mass(code));
         match self.metric {
-            Metric::Entropy(Scale::Column) => inverse(info + self.top / 2.0),
-            Metric::Entropy(Scale::Value) => inverse(info + own),
+            Metric::Entropy => inverse(info + own),
             Metric::Ncp => 1.0,
         }
     }
@@ -334,13 +320,10 @@ pub(super) struct Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::{LabelTable, Tree};
 
     /// Values a, b under x and c, d under y; a occurs four times, b and c twice, d and missing once.
     fn tree() -> Axis {
-        let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n");
-        let levels = table.map(|table| table.levels_over(&[0, 1, 2, 3])).unwrap_or_default();
-        Axis::tree(Tree::new(&levels, 4, true).0, true)
+        Axis::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", true)
     }
 
     const COUNTS: [u64; 5] = [1, 4, 2, 2, 1];
@@ -354,9 +337,9 @@ mod tests {
     }
 
     #[test]
-    fn c_by_value_is_the_formula_of_the_paper() {
+    fn entropy_distances_follow_the_formula_of_the_paper() {
         let axis = tree();
-        let column = Column::new((0, &axis), Metric::Entropy(Scale::Value), 1.0, &COUNTS);
+        let column = Column::new(0, &axis, Metric::Entropy, 1.0, &COUNTS);
         let (a, b, c, d) = (part_of(4.0), part_of(2.0), part_of(2.0), part_of(1.0));
         let (x, top) = (a + b, a + b + c + d);
         let from_a = column.part(1);
@@ -375,28 +358,17 @@ mod tests {
     }
 
     #[test]
-    fn c_by_column_costs_the_same_for_rare_and_common_values() {
-        let axis = tree();
-        let column = Column::new((0, &axis), Metric::Entropy(Scale::Column), 0.5, &COUNTS);
-        for code in [1, 2] {
-            assert!(close(column.distance(&column.part(code), 1, 4), 0.5 * (2.0 + 2.0)));
-        }
-        assert!(close(column.distance(&column.part(0), 1, 0), 0.5 * (2.0 / 3.0 + 2.0 / 3.0)));
-        assert!(close(column.distance(&column.part(0), 1, 4), 0.5 * (2.0 + 2.0 / 3.0)));
-    }
-
-    #[test]
     fn numbers_join_to_intervals_and_texts_to_sets() {
         let line = Axis::line(&[10.0, 20.0, 50.0], false);
         let set = Axis::set(3, false);
         let counts = [1, 2, 1];
         let (one, two) = (0.25 * 4f64.ln(), 0.5 * 2f64.ln());
         for (axis, ends) in [(&line, one + two + one), (&set, one + one)] {
-            let column = Column::new((0, axis), Metric::Entropy(Scale::Value), 1.0, &counts);
+            let column = Column::new(0, axis, Metric::Entropy, 1.0, &counts);
             assert!(close(column.distance(&column.part(0), 1, 2), 2.0 * ends / one));
         }
         let ncp = |axis, code| {
-            let column = Column::new((0, axis), Metric::Ncp, 1.0, &counts);
+            let column = Column::new(0, axis, Metric::Ncp, 1.0, &counts);
             let mut part = column.part(0);
             column.join(&mut part, 1);
             // (s + 1)·NCP(after) − s·NCP(before)
@@ -410,9 +382,7 @@ mod tests {
     #[test]
     fn nothing_over_nothing_is_nothing() {
         let axis = Axis::line(&[7.0], true);
-        for scale in [Scale::Column, Scale::Value] {
-            let column = Column::new((0, &axis), Metric::Entropy(scale), 1.0, &[2, 3]);
-            assert_eq!(column.distance(&column.part(0), 4, 1), 0, "{scale:?}");
-        }
+        let column = Column::new(0, &axis, Metric::Entropy, 1.0, &[2, 3]);
+        assert_eq!(column.distance(&column.part(0), 4, 1), 0);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::hash::Hasher;
 
+use super::cost_cache::CostCache;
 use super::distance::{Column, Part};
-use super::lens::Lens;
 use super::trie::Trie;
 use super::tuples::Tuples;
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub(super) struct Growth<'a> {
     /// One per model, each asking for that model only.
     pub(super) tallies: Vec<Tally<'a>>,
     trie: Trie,
-    lenses: Vec<Lens<'a>>,
+    caches: Vec<CostCache<'a>>,
     /// Positions of all rows; the rows of a tuple that are taken stand first among its own.
     slots: Vec<u32>,
     /// Where every position stands in `slots`; empty unless rows follow their persons.
@@ -84,7 +84,7 @@ impl<'a> Growth<'a> {
             tuples,
             tallies,
             trie: Trie::new(tuples),
-            lenses: rules.columns.iter().map(Lens::new).collect(),
+            caches: rules.columns.iter().map(CostCache::new).collect(),
             slots,
             slot_of,
             leaves: Vec::new(),
@@ -109,9 +109,9 @@ impl<'a> Growth<'a> {
                 break;
             }
             self.follow_persons(&mut group);
-            group.center = self.lenses.iter().map(|lens| lens.part.clone()).collect();
+            group.center = self.caches.iter().map(|cache| cache.part.clone()).collect();
             self.groups.push(group);
-            self.trie.tidy(self.tuples);
+            self.trie.compact(self.tuples);
         }
         self.collect_free_rows();
         self.place_leftovers()?;
@@ -121,8 +121,8 @@ impl<'a> Growth<'a> {
     /// The leaf at which the next group starts, given the tuple of the last row taken.
     fn next_start(&mut self, last: Option<usize>) -> usize {
         if let (Start::Furthest, Some(last)) = (self.rules.start, last) {
-            self.focus(last);
-            if let Some(leaf) = self.trie.furthest(&mut self.lenses) {
+            self.start_at(last);
+            if let Some(leaf) = self.trie.furthest(&mut self.caches) {
                 return leaf;
             }
         }
@@ -132,26 +132,26 @@ impl<'a> Growth<'a> {
         self.trie.nth(hasher.finish() % self.free.max(1))
     }
 
-    fn focus(&mut self, tuple: usize) {
-        for (lens, codes) in self.lenses.iter_mut().zip(&self.tuples.codes) {
-            lens.focus(codes[tuple]);
+    fn start_at(&mut self, tuple: usize) {
+        for (cache, codes) in self.caches.iter_mut().zip(&self.tuples.codes) {
+            cache.start_at(codes[tuple]);
         }
     }
 
     /// Grows a group from a leaf; says whether it became a class, and the last tuple it took from.
     fn grow(&mut self, group: &mut Group, start: usize) -> Result<(bool, usize)> {
         let mut tuple = self.trie.tuple(start);
-        self.focus(tuple);
+        self.start_at(tuple);
         self.tallies.iter_mut().for_each(Tally::clear);
         self.leaves.clear();
         let rows = self.trie.free(start).min(self.rules.k);
         self.take(start, rows, group);
         loop {
             let size = group.rows.len() as u32;
-            self.lenses.iter_mut().for_each(|lens| lens.resize(size));
+            self.caches.iter_mut().for_each(|cache| cache.resize(size));
             let lacking = self.rules.k.saturating_sub(size);
             let found = if lacking > 0 {
-                self.trie.nearest(&mut self.lenses, &|_| true).map(|(leaf, _)| (leaf, None))
+                self.trie.nearest(&mut self.caches, &|_| true).map(|(leaf, _)| (leaf, None))
             } else {
                 let Some(failing) = self.tallies.iter_mut().position(|tally| !tally.holds()) else {
                     return Ok((true, tuple));
@@ -164,8 +164,8 @@ impl<'a> Growth<'a> {
             };
             tuple = self.trie.tuple(leaf);
             let mut changed = false;
-            for (lens, codes) in self.lenses.iter_mut().zip(&self.tuples.codes) {
-                changed |= lens.widen(codes[tuple]);
+            for (cache, codes) in self.caches.iter_mut().zip(&self.tuples.codes) {
+                changed |= cache.join(codes[tuple]);
             }
             if let Some(slot) = helpful {
                 self.swap_slots(slot, self.first_free_slot(leaf));
@@ -216,7 +216,7 @@ impl<'a> Growth<'a> {
             }
         }
         let size = group.rows.len() as u32;
-        self.lenses.iter_mut().for_each(|lens| lens.resize(size));
+        self.caches.iter_mut().for_each(|cache| cache.resize(size));
     }
 
     fn take(&mut self, leaf: usize, rows: u32, group: &mut Group) {
@@ -239,7 +239,7 @@ impl<'a> Growth<'a> {
         model: &Model,
         group: &Group,
     ) -> Option<(usize, Option<usize>)> {
-        let mut lenses = std::mem::take(&mut self.lenses);
+        let mut caches = std::mem::take(&mut self.caches);
         let values = &self.rules.sensitive[model.column()].codes;
         let value_at = |position: u32| values[self.tuples.ids[position as usize] as usize];
         let mut present: Vec<u32> = group.rows.iter().map(|position| value_at(*position)).collect();
@@ -262,9 +262,9 @@ impl<'a> Growth<'a> {
             let end = self.tuples.positions(self.trie.tuple(leaf)).end;
             (self.first_free_slot(leaf)..end).find(|slot| helps(slot))
         };
-        let found = self.trie.nearest(&mut lenses, &|leaf| helpful_slot(leaf).is_some());
+        let found = self.trie.nearest(&mut caches, &|leaf| helpful_slot(leaf).is_some());
         let found = found.map(|(leaf, _)| (leaf, helpful_slot(leaf)));
-        self.lenses = lenses;
+        self.caches = caches;
         found
     }
 

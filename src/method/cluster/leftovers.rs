@@ -9,19 +9,19 @@ impl Growth<'_> {
     /// make a group of their own, which takes in its nearest groups until it is a class.
     pub(super) fn place_leftovers(&mut self) -> Result<()> {
         let tuple_of = self.tuples.tuple_of_rows();
-        let mut homeless: Option<Group> = None;
+        let mut unplaced: Option<Group> = None;
         for position in std::mem::take(&mut self.leftovers) {
             self.rules.cancel.check()?;
             let tuple = tuple_of[position as usize] as usize;
             match self.nearest_group(position, tuple) {
                 Some(nearest) => self.join(nearest, position, tuple),
                 None => {
-                    let group = homeless.get_or_insert_with(Group::default);
+                    let group = unplaced.get_or_insert_with(Group::default);
                     group.rows.push(position);
                 }
             }
         }
-        match homeless {
+        match unplaced {
             Some(group) => self.complete(group, &tuple_of),
             None => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! The registered methods that group rows by distance.
 
-use super::{Clustering, Options, Scale, block_bytes, cluster, incomplete_rows};
+use super::{Clustering, Options, block_bytes, cluster, incomplete_rows};
 use crate::error::{Error, Result};
 use crate::method::{
     About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
@@ -20,7 +20,7 @@ pub(in crate::method) static KAIM: Clusters = Clusters {
         summary: "rows have missing values that must not cost them",
         class_sizes: "at least k rows; no row is dropped",
     },
-    clustering: Clustering::Kaim(Scale::Value),
+    clustering: Clustering::Kaim,
 };
 
 pub(in crate::method) static K_MEMBER: Clusters = Clusters {

@@ -9,7 +9,7 @@
 //! hierarchy, so rows that miss the same column attract each other:
 //!
 //! 1. start a group at a random free row (drawn by a keyed hash from the canonical order);
-//! 2. add the free row with the smallest [distance](Scale) to the group until it has k rows; with
+//! 2. add the free row with the smallest distance (`distance.rs`) to the group until it has k rows; with
 //!    models, then the nearest row that brings the group closer to the model it lacks;
 //! 3. again from 1 until fewer than k rows are free, or none has what a group still lacks;
 //! 4. give each row left to its nearest group. Publish each group's center: per column the lowest
@@ -38,20 +38,19 @@
 //! are first cut into blocks by the rounded partition, and the blocks are clustered in parallel with
 //! the figures (domains, entropies) of the whole table.
 //!
-//! **Departures.** None in the constant c, −p·ln p of the value, which the paper leaves free; half the
-//! column's entropy can be chosen instead ([`Scale`]) and gives the same worked table. The paper draws
-//! the rows left at random; they are placed in canonical order. Equally near tuples are taken in the order of the search, which depends on
-//! codes and center only. Models beside k are an addition.
+//! **Departures.** The paper leaves the constant c of its distance free and suggests −p·ln p of the value, which it
+//! is here. It draws the rows left at random; they are placed in canonical order. Equally near tuples are taken in the
+//! order of the search, which depends on codes and center only. Models beside k are an addition.
 //!
 //! **Source.** Gong, Yang and Luo, "Data anonymization approach for incomplete microdata", Journal of
-//! Software 24(12), 2013 (paper P5); Byun, Kamra, Bertino and Li, "Efficient k-anonymization using
+//! Software 24(12), 2013 (the KAIM paper); Byun, Kamra, Bertino and Li, "Efficient k-anonymization using
 //! clustering techniques", 2007; Xu et al., "Utility-based anonymization using local recoding", 2006.
 
 mod bottom_up;
+mod cost_cache;
 mod distance;
 mod greedy;
 mod leftovers;
-mod lens;
 mod method;
 mod trie;
 mod tuples;
@@ -59,7 +58,6 @@ mod tuples;
 use rayon::prelude::*;
 
 use self::bottom_up::bottom_up;
-pub use self::distance::Scale;
 use self::distance::{Column, Metric};
 use self::greedy::{Group, Growth, Rules, Start};
 pub(super) use self::method::{BOTTOM_UP, K_MEMBER, KAIM};
@@ -76,14 +74,14 @@ use crate::model::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
 pub enum Clustering {
     /// By entropy, keeping rows with missing cells (method `kaim`).
-    Kaim(Scale),
+    Kaim,
     /// By NCP, without the rows that have a missing cell (method `k_member`).
     KMember,
     /// By merging groups from single rows upward (method `bottom_up`).
     BottomUp,
 }
 
-/// What a clustering is told beside its job.
+/// Options of a clustering.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
     /// How much each quasi-identifier counts, in the order of the codes; empty for all alike.
@@ -102,7 +100,7 @@ impl Clustering {
     /// groups of a block, and blocks of 4 096 cost it 1.5 % (measured on `sample_census`).
     pub fn default_block_rows(self) -> usize {
         match self {
-            Self::Kaim(_) | Self::BottomUp => 4_096,
+            Self::Kaim | Self::BottomUp => 4_096,
             Self::KMember => 65_536,
         }
     }
@@ -115,7 +113,7 @@ impl Clustering {
 ///
 /// ```
 /// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::cluster::{Clustering, Options, Scale, cluster};
+/// use datafusion_anonymize::method::cluster::{Clustering, Options, cluster};
 /// use datafusion_anonymize::method::partition::Job;
 /// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable, Seed};
 ///
@@ -129,7 +127,7 @@ impl Clustering {
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// let method = Clustering::Kaim(Scale::default());
+/// let method = Clustering::Kaim;
 /// let options = Options {
 ///     weights: &[],
 ///     seed: &Seed::from_bytes(b"any"),
@@ -180,17 +178,18 @@ fn cluster_rows<C: Code, const W: usize>(
 ) -> Result<Vec<u32>> {
     let weights = weights(options.weights, job.axes.len())?;
     let global = GlobalShares::new(job.requirement, job.sensitive);
+    let mut tally = Tally::new(job.requirement, job.sensitive, &global);
     if rows.is_empty() {
         // A column without a value has no entropy to prepare.
-        check_all(rows, job, &global)?;
+        tally.check_whole_table(std::iter::empty())?;
         return Ok(Vec::new());
     }
     let columns = columns(rows, job, method, &weights);
     let rows = match method {
         Clustering::KMember => complete_rows(rows, job),
-        Clustering::Kaim(_) | Clustering::BottomUp => rows,
+        Clustering::Kaim | Clustering::BottomUp => rows,
     };
-    check_all(rows, job, &global)?;
+    tally.check_whole_table(rows.iter().map(|row| row.id))?;
     let blocks = blocks::cut(rows, job, &global, options.block_rows)?;
     let single = |model| Requirement { k: 1, models: vec![model] };
     let singles: Vec<Requirement> = job.requirement.models.iter().cloned().map(single).collect();
@@ -209,9 +208,7 @@ fn cluster_rows<C: Code, const W: usize>(
         let tuples = Tuples::new(rows, &columns, job.keys);
         let groups = match method {
             Clustering::BottomUp => bottom_up(rules, &tuples, tallies)?,
-            Clustering::Kaim(_) | Clustering::KMember => {
-                Growth::new(rules, &tuples, tallies).run()?
-            }
+            Clustering::Kaim | Clustering::KMember => Growth::new(rules, &tuples, tallies).run()?,
         };
         arrange(rows, groups)
     };
@@ -250,13 +247,13 @@ fn columns<'a, C: Code, const W: usize>(
     weights: &[f64],
 ) -> Vec<Column<'a>> {
     let metric = match method {
-        Clustering::Kaim(scale) => Metric::Entropy(scale),
+        Clustering::Kaim => Metric::Entropy,
         Clustering::KMember | Clustering::BottomUp => Metric::Ncp,
     };
     let column = |(index, axis): (usize, &'a Axis)| {
         let mut counts = vec![0u64; axis.codes as usize];
         rows.iter().for_each(|row| counts[row.codes[index].get() as usize] += 1);
-        Column::new((index, axis), metric, weights[index], &counts)
+        Column::new(index, axis, metric, weights[index], &counts)
     };
     let mut columns: Vec<Column<'a>> = job.axes.iter().enumerate().map(column).collect();
     columns.sort_by_key(|column| column.axis.codes);
@@ -276,22 +273,6 @@ fn complete_rows<'r, C: Code, const W: usize>(
         }
     }
     &mut rows[..complete]
-}
-
-fn check_all<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    job: &Job,
-    global: &GlobalShares,
-) -> Result<()> {
-    if rows.len() < job.requirement.k as usize {
-        return Err(Error::TooFewRows { rows: rows.len(), k: job.requirement.k });
-    }
-    let mut tally = Tally::new(job.requirement, job.sensitive, global);
-    rows.iter().for_each(|row| tally.add(row.id));
-    match tally.first_failure() {
-        Some(requirement) => Err(Error::Unsatisfiable { requirement }),
-        None => Ok(()),
-    }
 }
 
 /// Brings the rows of a block into class order: classes by their first row, rows as they stood.

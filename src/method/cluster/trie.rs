@@ -15,7 +15,7 @@
 //! cent of the tuples. Among equally near tuples the one met first is taken: the walk depends on
 //! codes and center only, never on where a row stood.
 
-use super::lens::Lens;
+use super::cost_cache::CostCache;
 use super::tuples::Tuples;
 
 /// The tuples that have free rows.
@@ -120,7 +120,7 @@ impl Trie {
     }
 
     /// Drops the tuples without free rows once they are the majority. Leaves change their numbers.
-    pub(super) fn tidy(&mut self, tuples: &Tuples) {
+    pub(super) fn compact(&mut self, tuples: &Tuples) {
         if self.leaves_left * 2 > self.tuple_of.len() || self.tuple_of.len() < 64 {
             return;
         }
@@ -132,16 +132,16 @@ impl Trie {
     /// The leaf that costs least among those `accept` likes.
     pub(super) fn nearest(
         &self,
-        lenses: &mut [Lens<'_>],
+        caches: &mut [CostCache<'_>],
         accept: &dyn Fn(usize) -> bool,
     ) -> Option<(usize, u64)> {
-        let mut bounds = vec![0; lenses.len() + 1];
-        for (depth, lens) in lenses.iter().enumerate().rev() {
-            bounds[depth] = bounds[depth + 1] + lens.least;
+        let mut bounds = vec![0; caches.len() + 1];
+        for (depth, cache) in caches.iter().enumerate().rev() {
+            bounds[depth] = bounds[depth + 1] + cache.least;
         }
         let mut search = Search {
             levels: &self.levels,
-            lenses,
+            caches,
             bounds: &bounds,
             accept,
             best: u64::MAX,
@@ -152,14 +152,14 @@ impl Trie {
     }
 
     /// The leaf that costs most.
-    pub(super) fn furthest(&self, lenses: &mut [Lens<'_>]) -> Option<usize> {
-        let mut bounds = vec![0; lenses.len() + 1];
-        for (depth, lens) in lenses.iter().enumerate().rev() {
-            bounds[depth] = bounds[depth + 1] + lens.most();
+    pub(super) fn furthest(&self, caches: &mut [CostCache<'_>]) -> Option<usize> {
+        let mut bounds = vec![0; caches.len() + 1];
+        for (depth, cache) in caches.iter().enumerate().rev() {
+            bounds[depth] = bounds[depth + 1] + cache.most();
         }
         let accept = &|_| true;
         let mut search =
-            Search { levels: &self.levels, lenses, bounds: &bounds, accept, best: 0, leaf: None };
+            Search { levels: &self.levels, caches, bounds: &bounds, accept, best: 0, leaf: None };
         search.furthest(0, 0..self.levels.first()?.codes.len(), 0);
         search.leaf
     }
@@ -168,7 +168,7 @@ impl Trie {
 /// One walk through the trie.
 struct Search<'s, 'a> {
     levels: &'s [Level],
-    lenses: &'s mut [Lens<'a>],
+    caches: &'s mut [CostCache<'a>],
     /// Least (or most) that the columns from a depth on can cost.
     bounds: &'s [u64],
     accept: &'s dyn Fn(usize) -> bool,
@@ -179,7 +179,7 @@ struct Search<'s, 'a> {
 impl Search<'_, '_> {
     fn nearest(&mut self, depth: usize, nodes: std::ops::Range<usize>, so_far: u64) {
         let codes = &self.levels[depth].codes[nodes.clone()];
-        let low = self.lenses[depth].part.low;
+        let low = self.caches[depth].part.low;
         let center = nodes.start + codes.partition_point(|code| *code < low);
         for node in center..nodes.end {
             if !self.step(depth, node, so_far) {
@@ -200,11 +200,11 @@ impl Search<'_, '_> {
         if level.free[node] == 0 {
             return true;
         }
-        let lens = &mut self.lenses[depth];
-        let cost = lens.cost(level.codes[node]);
+        let cache = &mut self.caches[depth];
+        let cost = cache.cost(level.codes[node]);
         let other_columns = so_far + self.bounds[depth + 1];
         if other_columns + cost.cost >= self.best {
-            return !lens.column.is_monotone() || other_columns + cost.beyond < self.best;
+            return !cache.column.is_monotone() || other_columns + cost.beyond < self.best;
         }
         if depth + 1 < self.levels.len() {
             let children = level.children[node] as usize..level.children[node + 1] as usize;
@@ -222,7 +222,7 @@ impl Search<'_, '_> {
             if level.free[node] == 0 {
                 continue;
             }
-            let so_far = so_far + self.lenses[depth].cost(level.codes[node]).cost;
+            let so_far = so_far + self.caches[depth].cost(level.codes[node]).cost;
             if self.leaf.is_some() && so_far + self.bounds[depth + 1] <= self.best {
                 continue;
             }
@@ -239,7 +239,7 @@ impl Search<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::distance::{Column, Metric, Scale};
+    use super::super::distance::{Column, Metric};
     use super::*;
     use crate::hierarchy::Axis;
     use crate::model::{RowKeys, RowTable};
@@ -264,53 +264,55 @@ mod tests {
             counts
         };
         let columns: Vec<Column<'_>> = (0..3)
-            .map(|index| Column::new((index, &axes[index]), metric, 1.0, &counts(index)))
+            .map(|index| Column::new(index, &axes[index], metric, 1.0, &counts(index)))
             .collect();
         let Some(RowTable::Byte8(mut rows)) = RowTable::from_codes(&codes) else {
             unreachable!("small codes")
         };
         let tuples = Tuples::new(&mut rows, &columns, &RowKeys::default());
         let mut trie = Trie::new(&tuples);
-        let mut lenses: Vec<Lens<'_>> = columns.iter().map(Lens::new).collect();
+        let mut caches: Vec<CostCache<'_>> = columns.iter().map(CostCache::new).collect();
         let mut free = 400;
         while free >= 4 {
             let start = trie.nth(u64::from(next(free)));
             let focus = trie.tuple(start);
-            lenses.iter_mut().zip(&tuples.codes).for_each(|(lens, codes)| lens.focus(codes[focus]));
+            caches
+                .iter_mut()
+                .zip(&tuples.codes)
+                .for_each(|(cache, codes)| cache.start_at(codes[focus]));
             trie.take(start, 1);
             for size in 1..4 {
-                lenses.iter_mut().for_each(|lens| lens.resize(size));
-                let found = trie.nearest(&mut lenses, &|_| true);
-                let cost = |lenses: &mut [Lens<'_>], tuple: usize| -> u64 {
-                    let columns = lenses.iter_mut().zip(&tuples.codes);
-                    columns.map(|(lens, codes)| lens.cost(codes[tuple]).cost).sum()
+                caches.iter_mut().for_each(|cache| cache.resize(size));
+                let found = trie.nearest(&mut caches, &|_| true);
+                let cost = |caches: &mut [CostCache<'_>], tuple: usize| -> u64 {
+                    let columns = caches.iter_mut().zip(&tuples.codes);
+                    columns.map(|(cache, codes)| cache.cost(codes[tuple]).cost).sum()
                 };
                 let open: Vec<usize> =
                     (0..trie.tuple_of.len()).filter(|leaf| trie.free(*leaf) > 0).collect();
                 let costs: Vec<u64> =
-                    open.iter().map(|leaf| cost(&mut lenses, trie.tuple(*leaf))).collect();
+                    open.iter().map(|leaf| cost(&mut caches, trie.tuple(*leaf))).collect();
                 assert_eq!(found.map(|(_, cost)| cost), costs.iter().min().copied());
                 if metric == Metric::Ncp && size == 1 {
-                    let far = trie.furthest(&mut lenses).map(|leaf| trie.tuple(leaf));
-                    let far = far.map(|tuple| cost(&mut lenses, tuple));
+                    let far = trie.furthest(&mut caches).map(|leaf| trie.tuple(leaf));
+                    let far = far.map(|tuple| cost(&mut caches, tuple));
                     assert_eq!(far, costs.iter().max().copied());
                 }
                 let Some((leaf, _)) = found else { return };
                 let tuple = trie.tuple(leaf);
-                lenses.iter_mut().zip(&tuples.codes).for_each(|(lens, codes)| {
-                    lens.widen(codes[tuple]);
+                caches.iter_mut().zip(&tuples.codes).for_each(|(cache, codes)| {
+                    cache.join(codes[tuple]);
                 });
                 trie.take(leaf, 1);
             }
             free -= 4;
-            trie.tidy(&tuples);
+            trie.compact(&tuples);
         }
     }
 
     #[test]
     fn the_walk_finds_what_looking_at_every_tuple_finds() {
-        check(Metric::Entropy(Scale::Column));
-        check(Metric::Entropy(Scale::Value));
+        check(Metric::Entropy);
         check(Metric::Ncp);
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Cutter<'a> {
         let allowed = candidates.iter().find(|candidate| {
             match candidate.up_to {
                 Some(code) => rows.sort_by_key(|row| row.codes[candidate.axis].get() > code),
-                None => self.sorter.sort_along(rows, &group.bounds, (candidate.axis, group.wide)),
+                None => self.sorter.sort_along(rows, &group.bounds, candidate.axis, group.wide),
             }
             let (left, right) = rows.split_at(candidate.left);
             self.holds(left) && self.holds(right)
@@ -149,7 +149,7 @@ impl<'a> Cutter<'a> {
         group: &Group<'_, C, W>,
         axis: usize,
     ) -> Vec<Candidate> {
-        self.sorter.sort_along(rows, &group.bounds, (axis, group.wide));
+        self.sorter.sort_along(rows, &group.bounds, axis, group.wide);
         let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
         let mut right = vec![0.0; n + 1];
         let mut bounds = Bounds::of(&rows[n - k + 1..]);

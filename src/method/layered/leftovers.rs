@@ -3,14 +3,15 @@
 use super::Class;
 use super::cut::Cutter;
 use crate::error::Result;
+use crate::method::bounds::cheapest;
 use crate::model::{Code, Row};
 
-/// How many classes a row asks, the cheapest first, before it goes to those nobody takes.
-const ASKED: usize = 8;
+/// How many classes a row is tried in, the cheapest first, before it counts as unplaced.
+const CLASSES_TRIED: usize = 8;
 
 /// Every row looks at all classes of its block. If models leave more rows than this, all of them become
 /// one group that is cut anew.
-const MOST_ASKING: usize = 1024;
+const MOST_PLACED_SINGLY: usize = 1024;
 
 /// Adds each row to the class where it costs least and that still could be one with it. Rows that
 /// none takes become a class of their own, with the classes they need to be one.
@@ -19,19 +20,19 @@ pub(super) fn place<C: Code, const W: usize>(
     classes: &mut Vec<Class<C, W>>,
     left: Vec<Row<C, W>>,
 ) -> Result<()> {
-    let (left, mut homeless) = match left.len() <= MOST_ASKING {
+    let (left, mut unplaced) = match left.len() <= MOST_PLACED_SINGLY {
         true => (left, Vec::new()),
         false => (Vec::new(), left),
     };
     for row in left {
         cutter.context.job.cancel.check()?;
         if !join_nearest(cutter, classes, row) {
-            homeless.push(row);
+            unplaced.push(row);
         }
     }
     let mut grown = Vec::new();
-    if !homeless.is_empty() {
-        grown.push(absorb(cutter, classes, homeless)?);
+    if !unplaced.is_empty() {
+        grown.push(absorb(cutter, classes, unplaced)?);
     }
     for class in classes.iter_mut().filter(|class| class.rows.len() >= 2 * cutter.context.k()) {
         grown.push(std::mem::take(&mut class.rows));
@@ -47,16 +48,8 @@ fn join_nearest<C: Code, const W: usize>(
     row: Row<C, W>,
 ) -> bool {
     let losses = &cutter.context.losses;
-    let mut costs: Vec<(f64, usize)> = (classes.iter().enumerate())
-        .map(|(at, class)| (class.cost_of(&row.codes, losses), at))
-        .collect();
-    let asked = ASKED.min(costs.len());
-    if asked < costs.len() {
-        costs.select_nth_unstable_by(asked, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    }
-    costs.truncate(asked);
-    costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    for (_, at) in costs {
+    let costs = classes.iter().map(|class| class.cost_of(&row.codes, losses)).zip(0..);
+    for at in cheapest(costs.collect(), CLASSES_TRIED) {
         let class = &mut classes[at];
         class.rows.push(row);
         if cutter.holds(&class.rows) {
@@ -83,12 +76,10 @@ fn absorb<C: Code, const W: usize>(
             let loss = cutter.context.losses.of(&pool.bounds.join(&class.bounds));
             (pool.rows.len() + class.rows.len()) as f64 * f64::from(loss) - class.total()
         };
-        let mut costs: Vec<(f64, usize)> = classes.iter().map(cost).zip(0..).collect();
-        costs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        // One at a time, then a quarter of what was taken before: as few looks as the logarithm.
-        costs.truncate(1 + absorbed / 4);
-        absorbed += costs.len();
-        for (_, at) in costs {
+        // One at a time, then a quarter of what was taken before: the number of rounds is logarithmic.
+        let taken = cheapest(classes.iter().map(cost).zip(0..).collect(), 1 + absorbed / 4);
+        absorbed += taken.len();
+        for at in taken {
             pool.rows.append(&mut classes[at].rows);
         }
         classes.retain(|class| !class.rows.is_empty());

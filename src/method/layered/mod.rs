@@ -41,7 +41,8 @@
 //! compares a class with the others of its neighbourhood of bounded size, and large tables refine
 //! only their worst classes. So the cost grows with the rows.
 //!
-//! **Source.** None: the freezing of many constraints (paper P2) joined with cutting (paper P1).
+//! **Source.** None: the freezing of [`classfly`](super::classfly) joined with the cuts of
+//! [`partition`](super::partition). In no paper that we know.
 
 mod class;
 mod count;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::cut::Cutter;
 use super::{Class, Context};
 use crate::error::Result;
-use crate::method::bounds::Bounds;
+use crate::method::bounds::{self, Bounds};
 use crate::model::{Code, Row};
 
 /// Rounds over the classes; later ones look only at what the round before has changed.
@@ -170,21 +170,14 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
     /// The classes for which joining a class with them costs least.
     fn nearest(&self, at: usize) -> Vec<usize> {
         let class = &self.classes[at];
-        let mut costs: Vec<(f64, usize)> = (self.classes.iter().enumerate())
+        let costs = (self.classes.iter().enumerate())
             .filter(|(other, near)| *other != at && !near.rows.is_empty())
             .map(|(other, near)| {
                 let loss = self.context.losses.of(&class.bounds.join(&near.bounds));
                 let rows = (class.rows.len() + near.rows.len()) as f64;
                 (rows * f64::from(loss) - near.total(), other)
-            })
-            .collect();
-        let by_cost = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-        if costs.len() > NEAREST {
-            costs.select_nth_unstable_by(NEAREST, by_cost);
-            costs.truncate(NEAREST);
-        }
-        costs.sort_by(by_cost);
-        costs.into_iter().map(|(_, other)| other).collect()
+            });
+        bounds::cheapest(costs.collect(), NEAREST)
     }
 
     /// Moves the rows at one edge of a class to classes where they cost less. If fewer than k would

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::{Context, Cut, Split};
 use crate::error::Result;
-use crate::method::bounds::{Bounds, Losses, Sorter};
+use crate::method::bounds::{Bounds, Losses, Sorter, cheapest};
 use crate::model::{Code, Row, Tally};
 
 /// Classes look for neighbours among this many, which stand side by side.
@@ -105,15 +105,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         let cost =
             |slot: &Slot<C, W>| self.losses.of(&slots[at].bounds.join(&slot.bounds)) - slot.loss;
         let others = slots.iter().enumerate().filter(|(other, _)| *other != at);
-        let mut costs: Vec<(f32, usize)> =
-            others.map(|(other, slot)| (cost(slot), other)).collect();
-        let by_cost = |a: &(f32, usize), b: &(f32, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-        if costs.len() > NEAREST {
-            costs.select_nth_unstable_by(NEAREST, by_cost);
-            costs.truncate(NEAREST);
-        }
-        costs.sort_by(by_cost);
-        costs.into_iter().map(|(_, other)| other).collect()
+        cheapest(others.map(|(other, slot)| (f64::from(cost(slot)), other)).collect(), NEAREST)
     }
 
     /// Puts two classes together and parts them along the axis where both lose least, if that is less
@@ -129,7 +121,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         let wide = self.losses.wide_axes(&bounds);
         let mut best = (one.total() + two.total() - GAIN, None);
         for axis in &wide {
-            self.sorter.sort_along(&mut rows, &bounds, (*axis, &wide));
+            self.sorter.sort_along(&mut rows, &bounds, *axis, &wide);
             // Both orders of the sizes, where they differ.
             let firsts = [one.rows(), two.rows()];
             for first in &firsts[..1 + usize::from(one.rows() != two.rows())] {
@@ -144,7 +136,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
             }
         }
         let Some((axis, first)) = best.1 else { return };
-        self.sorter.sort_along(&mut rows, &bounds, (axis, &wide));
+        self.sorter.sort_along(&mut rows, &bounds, axis, &wide);
         let (left, right) = rows.split_at(first);
         if !self.may_be_class(left) || !self.may_be_class(right) {
             return;

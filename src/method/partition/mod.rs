@@ -18,8 +18,8 @@
 //! 6. with [`Split::LeastLoss`], unless cuts are strict, rows change places between neighbouring
 //!    classes where both then lose less. Sizes stay as they are.
 //!
-//! Worked on table 1 of the paper, k = 2: six rows (α = 3, β = 0) are cut 4 | 2 on Zip, then the four
-//! 2 | 2 on Zip again. The total loss, 14/3 cells, is that of the paper's own table 2.
+//! Worked on table 1 of the rounded-partition paper, k = 2: six rows (α = 3, β = 0) are cut 4 | 2 on Zip, then the
+//! four 2 | 2 on Zip again. The total loss, 14/3 cells, is that of the paper's own table 2.
 //!
 //! | Age | Zip | class | published |
 //! | --- | --- | --- | --- |
@@ -36,7 +36,7 @@
 //! **Departures.** The paper leaves the quasi-identifier and the choice among equal rows free; both
 //! are decided above. Models beside k make larger classes possible.
 //!
-//! **Source.** Rounded partition function for k-anonymity (paper P1); LeFevre, DeWitt and
+//! **Source.** "Rounded partition function for k-anonymity" (the rounded-partition paper); LeFevre, DeWitt and
 //! Ramakrishnan, "Mondrian multidimensional k-anonymity", 2006.
 
 mod arrange;
@@ -286,8 +286,8 @@ impl<'a> Worker<'a> {
         for cut in &mut candidates {
             let halves = match self.context.is_large {
                 true => {
-                    let (up_to, from) = cut.ends;
-                    Bounds::of_sides(rows, cut.axis, (C::from_u32(up_to), C::from_u32(from)))
+                    let (up_to, from) = (C::from_u32(cut.left_high), C::from_u32(cut.right_low));
+                    Bounds::of_sides(rows, cut.axis, up_to, from)
                 }
                 false => {
                     self.arrange(rows, cut.axis, cut.value, cut.left);

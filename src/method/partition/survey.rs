@@ -50,8 +50,10 @@ pub(super) struct CutPoint {
     pub(super) value: u32,
     /// How many rows go left.
     pub(super) left: usize,
-    /// The largest code on the left side and the smallest on the right.
-    pub(super) ends: (u32, u32),
+    /// The largest code on the left side.
+    pub(super) left_high: u32,
+    /// The smallest code on the right side.
+    pub(super) right_low: u32,
     /// How much less the two halves lose than the group, up to a constant: larger is better.
     pub(super) gain: f64,
 }
@@ -91,13 +93,13 @@ impl Worker<'_> {
         for (axis, start) in counted.into_iter().zip(starts) {
             let counts = &self.counts[start..=start + (axis.high - axis.low) as usize];
             let position = position_by_counts(counts, axis.low, target);
-            self.add_candidates(axis, position, (target, rows.len()));
+            self.add_candidates(axis, position, target, rows.len());
         }
         for axis in sparse {
             self.values.clear();
             self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
             let position = position_by_selection(&mut self.values, target);
-            self.add_candidates(axis, position, (target, rows.len()));
+            self.add_candidates(axis, position, target, rows.len());
         }
         if self.context.split == Split::LeastLoss {
             // Stable: equal gains keep the order of the axes, which is by width, then as declared.
@@ -166,10 +168,17 @@ impl Worker<'_> {
         self.counts[range].fill(0);
     }
 
-    fn add_candidates(&mut self, axis: &WideAxis, at: Position, (target, rows): (usize, usize)) {
+    fn add_candidates(&mut self, axis: &WideAxis, at: Position, target: usize, rows: usize) {
+        let cut = CutPoint {
+            axis: axis.index,
+            value: at.value,
+            left: target,
+            left_high: at.value,
+            right_low: if target < at.up_to { at.value } else { at.next },
+            gain: 0.0,
+        };
         if self.context.cut != Cut::Strict {
-            let right_low = if target < at.up_to { at.value } else { at.next };
-            self.add_candidate(axis, at.value, target, (at.value, right_low, rows));
+            self.add_candidate(axis, cut, rows);
             return;
         }
         // A value never straddles a strict cut: the median's rows all go left, or all go right.
@@ -178,24 +187,18 @@ impl Worker<'_> {
         cuts.sort_by_key(|(left, ..)| left.abs_diff(target));
         for (left, left_high, right_low) in cuts {
             if left >= k && rows - left >= k {
-                self.add_candidate(axis, at.value, left, (left_high, right_low, rows));
+                let cut = CutPoint { left, left_high, right_low, ..cut };
+                self.add_candidate(axis, cut, rows);
             }
         }
     }
 
-    fn add_candidate(
-        &mut self,
-        axis: &WideAxis,
-        value: u32,
-        left: usize,
-        (left_high, right_low, rows): (u32, u32, usize),
-    ) {
+    fn add_candidate(&mut self, axis: &WideAxis, cut: CutPoint, rows: usize) {
         let loss = |low, high| self.context.job.axes[axis.index].loss(low, high);
-        let halves = left as f64 * loss(axis.low, left_high)
-            + (rows - left) as f64 * loss(right_low, axis.high);
+        let halves = cut.left as f64 * loss(axis.low, cut.left_high)
+            + (rows - cut.left) as f64 * loss(cut.right_low, axis.high);
         let gain = rows as f64 * axis.loss - halves;
-        let ends = (left_high, right_low);
-        self.candidates.push(CutPoint { axis: axis.index, value, left, ends, gain });
+        self.candidates.push(CutPoint { gain, ..cut });
     }
 
     /// The value of an axis at which `target` rows are reached.

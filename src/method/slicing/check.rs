@@ -1,4 +1,4 @@
-//! A second look at every bucket before it leaves.
+//! Verification of every bucket before it is published.
 
 use super::columns::{Columns, varying};
 use super::promise::{LEAST_GROUPS, Promise, all, bits};

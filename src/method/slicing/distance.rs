@@ -56,14 +56,11 @@ impl<'a> Distance<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::{LabelTable, Tree};
 
     #[test]
     fn numbers_by_their_range_and_labels_by_their_ancestor() {
-        let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\n").unwrap_or_else(|_| unreachable!());
-        let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2]), 3, true);
-        let axes =
-            [Axis::line(&[10.0, 20.0, 30.0], true), Axis::tree(tree, true), Axis::set(2, false)];
+        let tree = Axis::of_labels("a;x;*\nb;x;*\nc;y;*\n", true);
+        let axes = [Axis::line(&[10.0, 20.0, 30.0], true), tree, Axis::set(2, false)];
         let distance = Distance::new(&axes, &[]);
         let share = |attribute, a, b| f64::from(distance.between(attribute, a, b)) / UNIT;
         assert_eq!([share(0, 1, 2), share(0, 1, 3), share(0, 0, 1)], [0.5, 1.0, 1.0]);

@@ -35,7 +35,7 @@ pub(super) struct Part<C, const W: usize> {
 
 #[derive(Debug)]
 struct Finished {
-    /// Orders buckets without a word about how they were made.
+    /// Orders buckets without revealing how they were made.
     key: u64,
     rows: u32,
     covered: u64,
@@ -101,14 +101,14 @@ impl<'a> Finisher<'a> {
             // A sum: the rows of a bucket are in no order.
             let key = original.iter().fold(0u64, |sum, row| sum.wrapping_add(of_row(row)));
             let (published, kept) = self.permuted(&original, &columns, key ^ bucket.number)?;
-            let looked_at = Published {
+            let bucket = Published {
                 original: &original,
                 published: &published,
                 kept: &kept,
                 columns: &columns,
                 covered,
             };
-            looked_at.check(self.promise, self.job.requirement.k)?;
+            bucket.check(self.promise, self.job.requirement.k)?;
             let mut groups = columns.others;
             groups.sort_unstable();
             part.buckets.push(Finished {

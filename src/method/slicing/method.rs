@@ -6,10 +6,10 @@ use crate::error::{Error, Result};
 use crate::method::{About, Family, Formed, Job, Method, MethodOption, TableShape, Takes};
 use crate::model::RowTable;
 
-/// What a query tells a slicing method.
+/// Options of a query for the slicing methods.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// What all of them are told.
+    /// Options of both methods.
     pub options: Options<'a>,
     /// Columns of the whole table, if a number was given.
     pub columns: Option<usize>,

@@ -57,6 +57,19 @@
 //! **`slicing`** (the baseline) has one set of groups for the whole table and buckets by Mondrian. A bucket in which fewer
 //! than three of the groups vary parts one of them; groups are not balanced. Steps 4 and 5 and the guarantee are the same.
 //!
+//! Worked on a bucket of six rows, k = 6, l = 2: three quasi-identifiers vary, so there are four columns, and each disease
+//! may occur (6 − 4)/2 = 1 time. The seed draws the permutations; here they shift by one, two and three rows. Each
+//! published row takes age, sex and zip from three different persons, none of them the one with its disease.
+//!
+//! | Age | Sex | Zip | Disease | published age | sex | zip | disease |
+//! | --- | --- | --- | --- | --- | --- | --- | --- |
+//! | 25 | F | 4711 | Flu | 28 | F | 4714 | Flu |
+//! | 28 | M | 4712 | Cold | 31 | M | 4715 | Cold |
+//! | 31 | F | 4713 | Asthma | 36 | F | 4716 | Asthma |
+//! | 36 | M | 4714 | Ulcer | 40 | M | 4711 | Ulcer |
+//! | 40 | F | 4715 | Gout | 44 | F | 4712 | Gout |
+//! | 44 | M | 4716 | Angina | 25 | M | 4713 | Angina |
+//!
 //! **Cost.** Associations are counted by bitmaps ([`crate::association`]). Nearest rows are looked for
 //! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
 //!
@@ -72,7 +85,7 @@
 //! buckets where rows that share its value have fewer than l sensitive values.
 //!
 //! **Source.** Wang, Yu and Zhang, "Anonymous algorithm based on local partition", Application
-//! Research of Computers, 2018 (paper P3); Li, Li, Zhang and Molloy, "Slicing: a new approach for privacy
+//! Research of Computers, 2018 (the ASG-LS paper); Li, Li, Zhang and Molloy, "Slicing: a new approach for privacy
 //! preserving data publishing", 2012.
 
 mod buckets;
@@ -110,7 +123,7 @@ use crate::model::{
     Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
 };
 
-/// What a slicing is told beside its job.
+/// Options of both slicing methods.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {
     /// The sensitive attribute; its codes stand behind those of the quasi-identifiers.

@@ -79,14 +79,20 @@ fn draw(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> 
     Some(values)
 }
 
-/// A permutation out of all in which every row that may not have its value changes with a random other one:
-/// where there are many columns and many rows. `None` if no other one is found.
-fn mend(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> {
+/// Any permutation, each as likely as the others.
+fn shuffled(draws: &mut Draws, rows: usize) -> Vec<u32> {
     let mut values: Vec<u32> = (0..rows as u32).collect();
     for row in 0..rows {
         let other = row + draws.below(rows - row);
         values.swap(row, other);
     }
+    values
+}
+
+/// A permutation out of all in which every row that may not have its value changes with a random other one:
+/// where there are many columns and many rows. `None` if no other one is found.
+fn mend(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> {
+    let mut values = shuffled(draws, rows);
     for row in 0..rows {
         if may(taken, row, values[row]) {
             continue;
@@ -102,11 +108,7 @@ fn mend(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Option<Vec<u32>> 
 /// A permutation found by augmenting paths from a random start. There always is one: every row may get
 /// as many values as every value may get rows.
 fn put_together(draws: &mut Draws, taken: &[Vec<u32>], rows: usize) -> Result<Vec<u32>> {
-    let mut order: Vec<u32> = (0..rows as u32).collect();
-    for at in 0..rows {
-        let other = at + draws.below(rows - at);
-        order.swap(at, other);
-    }
+    let order = shuffled(draws, rows);
     // By value, the row that has it.
     let mut row_of: Vec<Option<usize>> = vec![None; rows];
     for row in 0..rows {

@@ -78,8 +78,12 @@ pub(super) fn associations<C: Code, const W: usize>(
     let limits = Limits { support, items: options.max_columns.min(MAX_SET), work: asg.work };
     let frequent = Frequent::find(&bits, limits, job.cancel)?;
     found.cut += frequent.cut;
-    let is_paper = options.variant == Variant::Paper;
-    found.record(&frequent, asg, (job.axes.len(), rows.len()), is_paper);
+    let strength = |set: &ItemSet| match options.variant {
+        // A node that nearly all rows have makes high-confidence rules with anything, but none with lift.
+        Variant::Best => frequent.lift(set, rows.len()),
+        Variant::Paper => frequent.confidence(set),
+    };
+    found.record(&frequent, asg, job.axes.len(), strength);
     Ok(found)
 }
 
@@ -130,8 +134,8 @@ impl Associations {
         &mut self,
         frequent: &Frequent,
         asg: &AsgOptions,
-        (sensitive, rows): (usize, usize),
-        is_paper: bool,
+        sensitive: usize,
+        strength: impl Fn(&ItemSet) -> f64,
     ) {
         let node = |item: u16| &self.items[item as usize];
         let height = |set: &ItemSet| set.items().iter().map(|item| node(*item).level).sum::<u32>();
@@ -143,9 +147,8 @@ impl Associations {
         let mut marked: HashSet<ItemSet, FixedState> = HashSet::default();
         let (mut with_sensitive, mut others) = (Vec::new(), Vec::new());
         for (_, set) in vertices {
-            let confidence = frequent.confidence(&set);
             let is_marked = marked.contains(&set);
-            if !is_marked && confidence < asg.min_confidence {
+            if !is_marked && frequent.confidence(&set) < asg.min_confidence {
                 continue;
             }
             for (position, item) in set.items().iter().enumerate() {
@@ -159,9 +162,7 @@ impl Associations {
                 let node = node(*item);
                 weight(node.attribute) * node.depth
             });
-            // A node that nearly all rows have makes high-confidence rules with anything, but none with lift.
-            let strength = if is_paper { confidence } else { frequent.lift(&set, rows) };
-            let vertex = Vertex { set, importance: depths.sum::<f64>() + strength };
+            let vertex = Vertex { set, importance: depths.sum::<f64>() + strength(&set) };
             match set.items().iter().any(|item| node(*item).attribute == sensitive) {
                 true => with_sensitive.push(vertex),
                 false => others.push(vertex),

@@ -40,9 +40,10 @@ pub(super) fn run(
             let Notes { pages, memory: _held } = notes;
             let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
                 .map_err(execution_error)?;
-            let sizes = (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
-            let counts =
-                LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
+            let (leaves, counted) =
+                (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
+            let counts = LeafCounts::merge(&layout, &by_partition(pages), leaves, counted)
+                .map_err(execution_error)?;
             check_persons(&spec, counts.nobody)?;
             let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
             let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;

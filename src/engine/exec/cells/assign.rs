@@ -79,7 +79,7 @@ async fn arranged(
 ) -> Result<Arranged> {
     let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
     let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
-    let plan = CellPlan::of_pages(&pages, (columns, exec.sampled()), modelled);
+    let plan = CellPlan::of_pages(&pages, columns, exec.sampled(), modelled);
     let plan = plan.map_err(execution_error)?;
     let header = plan.header.to_bytes().map_err(execution_error)?;
     memory.try_grow(header.len())?;

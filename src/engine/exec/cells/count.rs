@@ -37,10 +37,10 @@ pub(super) fn run(
         let failed = execution_error;
         let leaves = survey.tree.leaves();
         let persons = exec.spec.privacy_unit.is_some().then_some(exec.spec.k as usize);
-        let counted = (super::arrange::counted_columns(&exec.spec, &layout), persons);
+        let counted = super::arrange::counted_columns(&exec.spec, &layout);
         let seed = exec.spec.secret.seed(Purpose::CellPersons);
-        let mut counter =
-            LeafCounter::new(&layout, 2 * leaves as usize, counted, seed).map_err(failed)?;
+        let mut counter = LeafCounter::new(&layout, 2 * leaves as usize, counted, persons, seed)
+            .map_err(failed)?;
         let mut codes = GlobalCodes::new(&layout, &survey.values).map_err(failed)?;
         // Rows that the method leaves out count for the table and not for a class.
         let drops_incomplete = exec.spec.method.drops_incomplete_rows();

@@ -4,7 +4,7 @@ use super::*;
 use crate::measure::LevelWeights;
 
 /// Classes, suppressed rows, and the mean sensitivity distance of the classes with a value of level 1 or 2.
-fn found((k, model): (u32, Model), best: bool) -> (usize, usize, f64) {
+fn found(k: u32, model: Model, best: bool) -> (usize, usize, f64) {
     let values = counted(&OCCUPATIONS.map(|(_, rows)| rows));
     let codes = distinct(values.len());
     let mut input = Input::new(&codes, &values);
@@ -22,12 +22,12 @@ fn found((k, model): (u32, Model), best: bool) -> (usize, usize, f64) {
 }
 
 #[test]
-fn p4_adult_graded_classes_are_as_many_as_there_can_be_and_mix_levels_best() {
+fn graded_classes_of_adult_are_as_many_as_there_can_be_and_mix_levels_best() {
     for k in [2, 3, 4, 5, 6, 8, 10] {
         let graded = occupations();
-        let (classes, suppressed, distance) = found((k, graded.clone()), true);
-        let (paper_classes, paper_suppressed, paper) = found((k, graded), false);
-        let (_, _, one_alpha) = found((k, share(0.5)), true);
+        let (classes, suppressed, distance) = found(k, graded.clone(), true);
+        let (paper_classes, paper_suppressed, paper) = found(k, graded, false);
+        let (_, _, one_alpha) = found(k, share(0.5), true);
         println!(
             "k = {k}: {classes} classes, {suppressed} suppressed, Ds {distance:.3}; one alpha {one_alpha:.3}; the \
              paper {paper_classes} classes, {paper_suppressed} suppressed, Ds {paper:.3}"

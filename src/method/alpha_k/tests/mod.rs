@@ -9,7 +9,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{AlphaScope, Cancel, Placement, Requirement, RowKeys, check_placement};
+use crate::method::testing::Table;
+use crate::model::{AlphaScope, Requirement};
 
 /// Row numbers of each class, smallest first, and of the suppressed rows.
 type Outcome = Result<(Vec<Vec<u32>>, Vec<u32>)>;
@@ -18,14 +19,14 @@ struct Input<'a> {
     codes: &'a [[u32; 2]],
     values: &'a [u32],
     cardinality: u32,
-    key: Option<(Seed, KeyParts)>,
+    key: Option<MixingKey>,
 }
 
 impl<'a> Input<'a> {
     /// For the best version, under some seed.
     fn new(codes: &'a [[u32; 2]], values: &'a [u32]) -> Self {
         let cardinality = values.iter().max().map_or(0, |value| value + 1);
-        Self { codes, values, cardinality, key: Some((Seed::from_bytes(b"s"), KeyParts::ALL)) }
+        Self { codes, values, cardinality, key: Some(MixingKey::new(Seed::from_bytes(b"s"))) }
     }
 
     /// Classes in the order they were made.
@@ -36,26 +37,16 @@ impl<'a> Input<'a> {
             cardinality: self.cardinality,
             ordered: false,
         };
-        let requirement = Requirement { k, models: vec![model] };
-        let job = Job {
-            axes: &[],
-            requirement: &requirement,
-            sensitive: std::slice::from_ref(&column),
-            keys: &RowKeys::default(),
-            cancel: &Cancel::default(),
+        let table = Table {
+            requirement: Requirement { k, models: vec![model] },
+            sensitive: vec![column],
+            ..Table::new(Vec::new(), self.codes.to_vec(), k)
         };
-        let mut rows = RowTable::from_codes(self.codes).ok_or_else(|| Error::bug("too wide"))?;
-        let Grouping { classes, suppressed } = alpha_k_by(&mut rows, &job, self.key)?;
-        let id_at = |at: usize| rows.id_at(at);
-        let placement =
-            Placement { id_at: &id_at, rows: rows.len(), classes: &classes, suppressed };
-        check_placement(&placement, &requirement, std::slice::from_ref(&column))?;
-        let ids = |range: std::ops::Range<usize>| {
-            let mut ids: Vec<u32> = range.map(|at| rows.id_at(at)).collect();
-            ids.sort_unstable();
-            ids
-        };
-        Ok((classes.ranges().map(ids).collect(), ids(classes.rows()..rows.len())))
+        let release = table.form(|rows, job| {
+            let Grouping { classes, suppressed } = alpha_k_by(rows, job, self.key)?;
+            Ok((classes, suppressed))
+        })?;
+        Ok((release.classes, release.suppressed))
     }
 
     /// The values of each class, sorted, and of the suppressed rows.
@@ -126,7 +117,7 @@ fn occupations() -> Model {
 }
 
 #[test]
-fn p4_table_1_gives_the_levels_of_its_table_8() {
+fn table_1_of_the_paper_gives_the_levels_of_its_table_8() {
     let codes: Vec<[u32; 2]> = AGES.iter().map(|age| [*age, 0]).collect();
     let model = graded(&TABLE_1_LEVELS, &[0.34, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
     let (classes, suppressed) =
@@ -137,7 +128,7 @@ fn p4_table_1_gives_the_levels_of_its_table_8() {
 }
 
 #[test]
-fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
+fn table_1_of_the_paper_keeps_an_alpha_that_its_table_8_breaks() {
     // `run` verifies the shares; a class with a level-1 value now has at least four rows.
     let model = graded(&TABLE_1_LEVELS, &[0.3, 0.35, 0.4, 0.45, 0.5], AlphaScope::Value);
     let (classes, suppressed) =
@@ -211,7 +202,7 @@ fn the_seed_decides_who_of_a_value_is_where() {
     let values: Vec<u32> = (0..300).map(|row| row * row % 4).collect();
     let codes = distinct(300);
     let classes = |seed: &[u8]| {
-        let key = Some((Seed::from_bytes(seed), KeyParts::ALL));
+        let key = Some(MixingKey::new(Seed::from_bytes(seed)));
         Input { key, ..Input::new(&codes, &values) }.run(3, share(0.6)).unwrap_or_default()
     };
     assert_eq!(classes(b"s").0.len(), 75);
@@ -347,7 +338,7 @@ proptest! {
         let codes: Vec<[u32; 2]> = others.iter().take(values.len()).map(|(a, b)| [*a, *b]).collect();
         let mut shuffled = values.clone();
         shuffled.sort_by_key(|value| draw.rotate_left(*value));
-        let key = Some((Seed::from_bytes(&draw.to_le_bytes()), KeyParts::ALL));
+        let key = Some(MixingKey::new(Seed::from_bytes(&draw.to_le_bytes())));
         let other = Input { cardinality: 7, key, ..Input::new(&codes, &shuffled) };
         let model = model_of(alphas, scope);
         prop_assert_eq!(one.compositions(k, model.clone()), other.compositions(k, model));

@@ -16,14 +16,14 @@ fn table_1(from: usize, alphas: &[f64]) -> Outcome {
 }
 
 #[test]
-fn p4_table_1_gives_the_classes_of_its_table_8() {
+fn table_1_of_the_paper_gives_the_classes_of_its_table_8() {
     let outcome = table_1(0, &[0.34, 0.35, 0.4, 0.45, 0.5]);
     let classes = vec![vec![1, 2, 7], vec![3, 5, 8], vec![4, 9, 10], vec![6, 11, 12]];
     assert_eq!(outcome, Ok((classes, vec![])));
 }
 
 #[test]
-fn p4_table_1_keeps_an_alpha_that_its_table_8_breaks() {
+fn table_1_of_the_paper_keeps_an_alpha_that_its_table_8_breaks() {
     // `run` verifies the shares; a class with a level-1 value now has at least four rows.
     let outcome = table_1(0, &[0.3, 0.35, 0.4, 0.45, 0.5]);
     let (classes, suppressed) = outcome.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! All three parts of the key are needed: each weaker one falls to an attack that the whole one withstands.
 
 use super::*;
+use crate::method::alpha_k::mix::KeyParts;
 use attacker::{Score, TwoTables};
 
 #[path = "../../../../tests/attacks/equal_tuples.rs"]
@@ -105,7 +106,7 @@ impl Attack<'_> {
         let mut scores = [Score::default(); 3];
         for seed in 0..SEEDS {
             let (codes, values) = (self.people)(seed);
-            let key = Some((Seed::from_bytes(&[seed]), parts));
+            let key = Some(MixingKey { seed: Seed::from_bytes(&[seed]), parts });
             let input = Input { key, ..Input::new(&codes, &values) };
             let (classes, suppressed) = input.run(5, occupations()).unwrap_or_default();
             assert_eq!((classes.len(), suppressed.len()), (ROWS as usize / 5, 0));
@@ -126,7 +127,7 @@ impl Attack<'_> {
     }
 
     /// The weak key falls, at the value it is weakest for, and the whole key does not.
-    fn needs(&self, weak: KeyParts, (weakest, times_chance): (usize, f64)) {
+    fn needs(&self, weak: KeyParts, weakest: usize, times_chance: f64) {
         let fallen = self.scores(weak);
         println!("{}, weak key: {}; {}; {}", self.name, fallen[0], fallen[1], fallen[2]);
         let score = fallen[weakest];
@@ -164,7 +165,7 @@ fn a_key_of_the_tuple_alone_names_rare_values() {
         people: &coarse,
         rows: &|tables, value| tables.displaced(value, usize::MAX),
     };
-    attack.needs(KeyParts { value: false, number: false }, (0, 3.0));
+    attack.needs(KeyParts { value: false, number: false }, 0, 3.0);
 }
 
 #[test]
@@ -191,11 +192,11 @@ fn a_key_without_the_value_names_rare_values_of_tuples_with_few_rows() {
         people: &fine,
         rows: &|tables, value| tables.displaced(value, 6),
     };
-    attack.needs(KeyParts { value: false, number: true }, (0, 1.75));
+    attack.needs(KeyParts { value: false, number: true }, 0, 1.75);
 }
 
 #[test]
 fn a_key_without_the_number_names_frequent_values_in_neighbouring_classes() {
     let attack = Attack { name: "neighbouring classes", people: &coarse, rows: &neighbours };
-    attack.needs(KeyParts { value: true, number: false }, (2, 1.75));
+    attack.needs(KeyParts { value: true, number: false }, 2, 1.75);
 }

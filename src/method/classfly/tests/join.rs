@@ -15,7 +15,7 @@ fn figure_2_needs_a_whole_group_where_no_row_can_be_spared() {
         |rows, job| datafly(rows, job, None),
     ];
     for method in methods {
-        let recoding = run(&ROWS, (&trees(), &constraints()), Variant::Best, method).unwrap();
+        let recoding = run(&ROWS, &trees(), &constraints(), Variant::Best, method).unwrap();
         let zips = labels(&recoding.nodes[2], &trees()[2], &ZIPS);
         assert_eq!(zips, ["02138", "02138", "02135", "02135", "*", "*", "*", "*", "*"]);
         let Component { suppressed, joined, .. } = &recoding.components[0];
@@ -44,8 +44,7 @@ fn figure_2_naive_spares_one_of_four_equal_rows_by_the_seed() {
 
 #[test]
 fn the_rows_that_lose_least_join_first() {
-    let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\ne;y;*\n").unwrap();
-    let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3, 4]), 5, false);
+    let tree = Tree::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\ne;y;*\n", false);
     // Three rows stay a, three become y, and b is left. Both groups can spare a row; one of y has lost
     // half of its value already.
     let codes = [[0], [0], [0], [1], [2], [3], [4]];

@@ -62,7 +62,7 @@ proptest! {
             let recoding = solve(&codes, &trees, &constraints, search);
             prop_assert!(recoding.is_ok(), "{search:?}: {recoding:?}");
         }
-        let recoding = run(&codes, (&trees, &constraints), Variant::Best, |rows, job| {
+        let recoding = run(&codes, &trees, &constraints, Variant::Best, |rows, job| {
             datafly(rows, job, limit)
         });
         prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");

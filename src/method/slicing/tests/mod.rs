@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::hierarchy::{LabelTable, Levels, Tree, intervals};
+use crate::hierarchy::{Tree, intervals};
 use crate::model::{Cancel, RowKeys, SensitiveColumn};
 
 mod chance;
@@ -15,21 +15,17 @@ const MAX_COLUMNS: usize = 3;
 
 /// Quasi-identifiers: numbers with intervals, two trees, a line and a set; the sensitive one is a tree.
 fn axes() -> (Vec<Axis>, Axis) {
-    let tree = |levels: &Levels, values| Axis::tree(Tree::new(levels, values, false).0, false);
-    let labels = |text: &str, values: usize| {
-        let table = LabelTable::parse(text).unwrap_or_else(|_| unreachable!());
-        tree(&table.levels_over(&(0..values).collect::<Vec<usize>>()), values)
-    };
+    let labels = |text: &str| Axis::of_labels(text, false);
     let numbers: Vec<i128> = (0..8).collect();
     let steps = intervals(&numbers, &[2, 4], &|value| value.to_string()).unwrap_or_default();
     let quasi_identifiers = vec![
-        tree(&steps, 8),
-        labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", 4),
-        labels("m;*\nf;*\n", 2),
+        Axis::tree(Tree::new(&steps, 8, false).0, false),
+        labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n"),
+        labels("m;*\nf;*\n"),
         Axis::line(&[1.0, 2.0, 5.0, 9.0, 10.0], false),
         Axis::set(3, false),
     ];
-    (quasi_identifiers, labels("1;x;*\n2;x;*\n3;x;*\n4;y;*\n5;y;*\n6;y;*\n", 6))
+    (quasi_identifiers, labels("1;x;*\n2;x;*\n3;x;*\n4;y;*\n5;y;*\n6;y;*\n"))
 }
 
 /// Rows of five quasi-identifiers and a sensitive value; attributes 1 and 2 mostly follow the first.

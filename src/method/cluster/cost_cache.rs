@@ -1,13 +1,13 @@
-//! A column as the group that is growing sees it.
+//! What each code of a column would cost the group that is growing, computed at most once.
 
 use super::distance::{Column, Cost, Part};
 
-/// Columns with more codes than this are computed anew at every look.
-const REMEMBERED_CODES: u32 = 1 << 16;
+/// Columns with more codes than this are not cached: the table would be larger than what it saves.
+const CACHED_CODES: u32 = 1 << 16;
 
-/// A column seen from the group that is growing: costs by code, each computed at its first look.
+/// Costs of joining the growing group in one column, by code, each computed when it is first asked for.
 #[derive(Debug)]
-pub(super) struct Lens<'a> {
+pub(super) struct CostCache<'a> {
     pub(super) column: &'a Column<'a>,
     pub(super) part: Part,
     size: u32,
@@ -17,26 +17,26 @@ pub(super) struct Lens<'a> {
     stamp: u32,
 }
 
-impl<'a> Lens<'a> {
+impl<'a> CostCache<'a> {
     pub(super) fn new(column: &'a Column<'a>) -> Self {
         let codes = column.axis.codes;
-        let known = if codes <= REMEMBERED_CODES { codes as usize } else { 0 };
+        let known = if codes <= CACHED_CODES { codes as usize } else { 0 };
         let known = vec![(0, Cost::default()); known];
         Self { column, part: Part::default(), size: 1, least: 0, known, stamp: 0 }
     }
 
-    /// Looks from a single row.
-    pub(super) fn focus(&mut self, code: u32) {
+    /// Starts over with a group of a single row.
+    pub(super) fn start_at(&mut self, code: u32) {
         self.part = self.column.part(code);
         self.resize(1);
     }
 
-    /// Lets a row join the center; says whether that changed it. [`Lens::resize`] must follow.
-    pub(super) fn widen(&mut self, code: u32) -> bool {
+    /// Lets a row join the center; says whether that changed it. [`CostCache::resize`] must follow.
+    pub(super) fn join(&mut self, code: u32) -> bool {
         self.column.join(&mut self.part, code)
     }
 
-    /// Looks from a group that has `size` rows by now.
+    /// Forgets all costs, because the group has `size` rows by now.
     pub(super) fn resize(&mut self, size: u32) {
         self.size = size;
         self.least = self.column.least(&self.part, size);
