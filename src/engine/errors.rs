@@ -15,12 +15,19 @@ pub(crate) fn planning_error(error: Error) -> DataFusionError {
     }
 }
 
-/// A mistake found while a query runs.
-pub(crate) fn execution_error(error: Error) -> DataFusionError {
-    match error {
-        Error::Bug(_) => DataFusionError::Internal(error.to_string()),
-        other => DataFusionError::Execution(other.to_string()),
+/// A mistake found while a query runs; code that plans one uses `planning_error`.
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Bug(_) => Self::Internal(error.to_string()),
+            other => Self::Execution(other.to_string()),
+        }
     }
+}
+
+/// A task that panicked, or whose runtime has ended.
+pub(crate) fn join_error(error: tokio::task::JoinError) -> DataFusionError {
+    DataFusionError::ExecutionJoin(Box::new(error))
 }
 
 /// Tells an error that an operator of this crate has made or looked at; it is not shown.

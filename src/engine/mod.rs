@@ -48,4 +48,4 @@ pub use staging::{
     write_two_tables,
 };
 
-pub(crate) use errors::{execution_error, looked_at, planning_error, without_values_of_kernels};
+pub(crate) use errors::{join_error, looked_at, planning_error, without_values_of_kernels};

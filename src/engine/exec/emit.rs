@@ -14,7 +14,7 @@ use super::metrics::ReleaseMetrics;
 use super::runs::{RunReader, Runs};
 use super::spill::Spills;
 use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, ReleaseTable, live_batch};
-use crate::engine::execution_error;
+use crate::engine::join_error;
 use crate::model::Cancel;
 
 pub(super) type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
@@ -49,8 +49,7 @@ pub(super) struct Emission {
 impl Emission {
     /// Output batches in class order, some of them made ahead.
     pub(super) fn stream(&self, prepared: &Prepared, form: ReleaseForm) -> Result<BatchStream> {
-        let publisher =
-            Publisher::new(Arc::clone(&prepared.table), form).map_err(execution_error)?;
+        let publisher = Publisher::new(Arc::clone(&prepared.table), form)?;
         let publisher = Arc::new(publisher);
         let parts = match &prepared.payload {
             Waiting::Held(payload) => self.held(prepared, publisher, payload),
@@ -73,7 +72,7 @@ impl Emission {
                 let Some(batch) = batches.try_next().await? else { return Ok(None) };
                 let rows = batch.num_rows().min(wanted);
                 let batch = match rows < batch.num_rows() {
-                    true => live_batch(&batch.slice(0, rows)).map_err(execution_error)?,
+                    true => live_batch(&batch.slice(0, rows))?,
                     false => batch,
                 };
                 Ok(Some((batch.record_output(&baseline), (batches, wanted - rows, memory))))
@@ -148,9 +147,5 @@ where
         cancel.check()?;
         make()
     });
-    async move {
-        let made = task.join().await;
-        let made = made.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        made.map_err(execution_error)
-    }
+    async move { Ok(task.join().await.map_err(join_error)??) }
 }

@@ -9,7 +9,6 @@ use super::requirement::Asked;
 use crate::columnar::{
     Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
 };
-use crate::engine::execution_error;
 use crate::engine::options::{HierarchySource, Spec, Suppress};
 use crate::error::Error;
 use crate::hierarchy::Axis;
@@ -83,7 +82,7 @@ impl Former<'_> {
         let requirement = self.requirement(table)?;
         let timer = self.metrics.partition_time.timer();
         let all_axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
-        let linked = self.linked(table).map_err(execution_error)?;
+        let linked = self.linked(table)?;
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
         let (axes, slicing) = match (&linked, all_axes.split_last()) {
             (Some(linked), Some((sensitive, axes))) => (axes, self.slicing(linked, sensitive)),
@@ -100,7 +99,7 @@ impl Former<'_> {
         let rows = &mut table.rows;
         let formed = self.spec.method.form(rows, &job, &settings);
         let formed = formed.and_then(|formed| self.shuffle(rows, &job, formed));
-        let formed = formed.map_err(execution_error)?;
+        let formed = formed?;
         timer.done();
         let timer = self.metrics.verify_time.timer();
         let verified = match (self.spec.method.family(), formed) {
@@ -112,7 +111,7 @@ impl Former<'_> {
             }
             (Family::Slices, Formed::Sliced(sliced)) => self.verify_slices(rows, &job, sliced)?,
             // Each is verified in its own way, and under another nothing may hold.
-            (_, _) => return Err(execution_error(Error::bug("a method left its family"))),
+            (_, _) => return Err(Error::bug("a method left its family").into()),
         };
         timer.done();
         let classes = &verified.classes;
@@ -184,7 +183,7 @@ impl Former<'_> {
 
     /// Every row is somewhere, every class satisfies the requirement, and few enough rows are left out.
     fn check_placement(&self, placement: &Placement, job: &Job) -> Result<()> {
-        check_placement(placement, job.requirement, job.sensitive).map_err(execution_error)?;
+        check_placement(placement, job.requirement, job.sensitive)?;
         match self.is_whole {
             true => {
                 check_suppressed_rows(self.spec, placement.rows as u64, placement.suppressed as u64)
@@ -299,13 +298,13 @@ impl Former<'_> {
         settings: &Settings,
         recoding: Recoding,
     ) -> Result<VerifiedClasses> {
-        let trees = classfly::trees(job.axes).map_err(execution_error)?;
+        let trees = classfly::trees(job.axes)?;
         let job = classfly::Job::new(&trees, job, settings);
-        check_constraints(rows, &job, &recoding).map_err(execution_error)?;
+        check_constraints(rows, &job, &recoding)?;
         self.check_suppressed(rows, &recoding)?;
         self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
         self.metrics.precision(precision(&recoding.nodes, &trees));
-        let published = into_classes(recoding, rows, &job).map_err(execution_error)?;
+        let published = into_classes(recoding, rows, &job)?;
         Ok(VerifiedClasses { classes: published.classes, cells: Cells::Nodes(published.nodes) })
     }
 

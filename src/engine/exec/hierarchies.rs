@@ -76,7 +76,7 @@ pub(in crate::engine) async fn resolve_levels(
         let level = |level: Option<&str>| level.and_then(|level| level.parse::<i64>().ok());
         listed.extend(values.iter().zip(levels).map(|(v, l)| (text(v), level(l))));
     }
-    checked_levels(listed.into_iter()).map_err(crate::engine::execution_error)
+    Ok(checked_levels(listed.into_iter())?)
 }
 
 async fn read_file(

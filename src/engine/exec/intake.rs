@@ -14,7 +14,6 @@ use super::spill::{OpenSpill, SpilledBatches, Spills};
 use crate::columnar::{
     Chunk, CodedChunk, Layout, Payload, PayloadArray, PayloadChunk, PayloadCoders,
 };
-use crate::engine::execution_error;
 
 /// Takes in the chunks of all partitions under one reservation.
 ///
@@ -78,7 +77,7 @@ impl PartitionRows {
         let mut columns = Vec::with_capacity(chunk.payload.len());
         for (at, (array, bytes)) in chunk.payload.into_iter().zip(chunk.payload_bytes).enumerate() {
             self.published_bytes += bytes;
-            let coded = self.coders.encode(at, &array).map_err(execution_error)?;
+            let coded = self.coders.encode(at, &array)?;
             self.payload_bytes += coded.as_ref().map_or(bytes, PayloadArray::number_bytes);
             columns.push(coded.unwrap_or_else(|| PayloadArray::plain(array)));
         }
@@ -91,7 +90,7 @@ impl PartitionRows {
     fn spill_payload(&mut self, spills: &Spills, schema: &SchemaRef) -> Result<()> {
         let _timer = spills.time().timer();
         for chunk in self.payload.drain(..) {
-            let columns = self.coders.decode(chunk.columns).map_err(execution_error)?;
+            let columns = self.coders.decode(chunk.columns)?;
             let batch = RecordBatch::try_new(Arc::clone(schema), columns)?;
             let open = match &mut self.open_payload {
                 Some(open) => open,
@@ -108,7 +107,7 @@ impl PartitionRows {
     fn spill_codes(&mut self, spills: &Spills) -> Result<()> {
         let _timer = spills.time().timer();
         for chunk in self.codes.drain(..) {
-            let batch = chunk.to_batch().map_err(execution_error)?;
+            let batch = chunk.to_batch()?;
             // Numbers get wider as more values appear; a file has one width.
             let narrow = self.open_codes.take_if(|open| open.schema() != batch.schema_ref());
             if let Some(narrow) = narrow {
@@ -310,7 +309,7 @@ impl Shelf {
         if spilled {
             return Ok(TakenPayload::Spilled(files));
         }
-        Ok(TakenPayload::Held(Payload::new(chunks, &coders).map_err(execution_error)?))
+        Ok(TakenPayload::Held(Payload::new(chunks, &coders)?))
     }
 }
 

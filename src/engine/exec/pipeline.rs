@@ -28,7 +28,7 @@ use crate::columnar::{
 };
 use crate::engine::options::{Publish, Spec};
 use crate::engine::plan::Binding;
-use crate::engine::{execution_error, looked_at, without_values};
+use crate::engine::{join_error, looked_at, without_values};
 use crate::model::{Cancel, Classes, Purpose, ties};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -249,14 +249,14 @@ impl Release {
                     Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel);
                 drop(readers);
                 timer.done();
-                let coding = coding.map_err(execution_error)?;
+                let coding = coding?;
                 self.form_classes(coding, &resolved, room, (streams, None))
             };
             let prepared = pool_of(self.threads)?.install(form)?;
             Ok::<_, DataFusionError>((self, prepared))
         };
         let task = SpawnedTask::spawn_blocking(work);
-        task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        task.join().await.map_err(join_error)?
     }
 
     /// The memory of a release whose rows wait on this shelf.
@@ -291,18 +291,14 @@ impl Release {
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
                 let input = input.execute(partition, Arc::clone(&self.context))?;
-                let reader =
-                    Reader::new(&self.layout, self.spec.secret).map_err(execution_error)?;
+                let reader = Reader::new(&self.layout, self.spec.secret)?;
                 let (intake, metrics) = (Arc::clone(&intake), self.metrics.clone());
                 let to = move |chunks, bytes| intake.add(partition, chunks, bytes);
                 Ok(SpawnedTask::spawn(read_partition(input, reader, to, metrics)))
             })
             .collect::<Result<_>>()?;
         // All at once: the error of one partition must not wait for the end of another.
-        let tasks = tasks.into_iter().map(|task| async {
-            let joined = task.join().await;
-            joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
-        });
+        let tasks = tasks.into_iter().map(|task| async { task.join().await.map_err(join_error)? });
         let readers = try_join_all(tasks).await?;
         let Some(intake) = Arc::into_inner(intake) else {
             return internal_err!("a task still reads after it has ended");
@@ -337,9 +333,9 @@ impl Release {
             cancel: &self.cancel,
         };
         if let Some(part) = part {
-            part.check(&coding).map_err(execution_error)?;
+            part.check(&coding)?;
         }
-        let row_bytes = coding.row_bytes().map_err(execution_error)?;
+        let row_bytes = coding.row_bytes()?;
         let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
@@ -350,8 +346,7 @@ impl Release {
         let mut table = room.fill_table(&self.layout, coding, ties)?;
         if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
             let seed = self.spec.secret.seed(Purpose::Persons);
-            let together = table.keys.keep_persons_together(&table.rows, &units.codes, seed);
-            together.map_err(execution_error)?;
+            table.keys.keep_persons_together(&table.rows, &units.codes, seed)?;
         }
         timer.done();
         let VerifiedClasses { classes, cells } = former.form(&mut table)?;
@@ -442,11 +437,11 @@ async fn read_partition(
         let Some(batch) = batch else { break };
         let batch = batch.map_err(without_values)?;
         let timer = metrics.encode_time.timer();
-        let chunks = reader.push(batch).map_err(execution_error)?;
+        let chunks = reader.push(batch)?;
         timer.done();
         to(chunks, reader.memory())?;
     }
-    let chunks = reader.finish().map_err(execution_error)?;
+    let chunks = reader.finish()?;
     to(chunks, reader.memory())?;
     Ok(reader)
 }

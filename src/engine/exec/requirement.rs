@@ -5,7 +5,6 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 
 use crate::columnar::{ListedLevels, ModelledValues};
-use crate::engine::execution_error;
 use crate::engine::options::Spec;
 use crate::error::Error;
 use crate::method::Variant;
@@ -58,7 +57,7 @@ impl Asked<'_> {
         let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) else {
             return Ok(None);
         };
-        let levels = listed.of(values).map_err(execution_error)?;
+        let levels = listed.of(values)?;
         let grades = Grades::new(levels, grading.shares(listed), grading.scope);
         let in_column = |error: Error| match error {
             Error::Invalid(message) => {
@@ -66,7 +65,7 @@ impl Asked<'_> {
             }
             other => other,
         };
-        let grades = Arc::new(grades.map_err(in_column).map_err(execution_error)?);
+        let grades = Arc::new(grades.map_err(in_column)?);
         Ok(Some(Model::Graded { column, grades }))
     }
 }

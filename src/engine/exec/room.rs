@@ -14,7 +14,6 @@ use super::spill::Spills;
 use crate::columnar::{
     CodedChunk, CodedTable, Coding, Layout, ReleaseTable, TableBuilder, TableFiles,
 };
-use crate::engine::execution_error;
 use crate::model::{Cancel, ScratchFile, Seed};
 
 /// The memory of a release: everything large is reserved here before it is allocated.
@@ -106,7 +105,7 @@ impl Room {
     ) -> Result<CodedTable> {
         let rows = self.shelf.rows();
         let mut files = TableFiles::default();
-        let row_bytes = coding.row_bytes().map_err(execution_error)?;
+        let row_bytes = coding.row_bytes()?;
         // What methods look at most often comes first.
         files.rows = self.place(rows * row_bytes, "codes")?;
         for _ in &layout.modelled {
@@ -118,24 +117,24 @@ impl Room {
         if !layout.kept.is_empty() {
             files.kept = self.place(rows * size_of::<u64>(), "keys")?;
         }
-        let mut builder =
-            TableBuilder::new(layout, coding, rows, files).map_err(execution_error)?;
+        let mut builder = TableBuilder::new(layout, coding, rows, files)?;
         let has_keys = [!layout.keyed.is_empty(), !layout.kept.is_empty()];
         for partition in 0..self.shelf.partitions() {
             let (spilled, held) = self.shelf.take_codes(partition)?;
             for file in spilled {
                 let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
                 while let Some(batches) = self.handle.block_on(batches.next()) {
-                    let chunk =
-                        |batch| CodedChunk::of_batch(&batch?, has_keys).map_err(execution_error);
+                    let chunk = |batch: Result<_>| -> Result<_> {
+                        Ok(CodedChunk::of_batch(&batch?, has_keys)?)
+                    };
                     let chunks = batches.into_iter().map(chunk).collect::<Result<_>>()?;
-                    builder.add(partition, chunks, &self.cancel).map_err(execution_error)?;
+                    builder.add(partition, chunks, &self.cancel)?;
                 }
             }
-            builder.add(partition, held, &self.cancel).map_err(execution_error)?;
+            builder.add(partition, held, &self.cancel)?;
             self.shelf.release_codes(partition)?;
         }
-        builder.finish(ties, &self.cancel).map_err(execution_error)
+        Ok(builder.finish(ties, &self.cancel)?)
     }
 
     /// The memory that batches take on their way out, and the published columns in an order in which

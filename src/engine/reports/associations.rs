@@ -5,7 +5,6 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Column, Result, plan_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
@@ -18,7 +17,7 @@ use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, 
 use crate::engine::exec::resolve;
 use crate::engine::options::QuasiIdentifier;
 use crate::engine::options::{Options, find_column};
-use crate::engine::{execution_error, without_values};
+use crate::engine::{join_error, without_values};
 use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
 
 /// Associations of a utility report.
@@ -100,15 +99,14 @@ pub(super) async fn measure(
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(without_values)?;
         for (cells, column) in cells.iter_mut().zip(batch.columns()) {
-            cells.add(column).map_err(execution_error)?;
+            cells.add(column)?;
         }
         memory.try_resize(held + cells.iter().map(OriginalCells::memory).sum::<usize>())?;
     }
     let mut originals = Vec::with_capacity(cells.len());
     let mut above = Vec::with_capacity(cells.len());
     for ((cells, of), hierarchy) in cells.into_iter().zip(types).zip(&hierarchies) {
-        let (cells, labels_above) =
-            cells.finish(&of, hierarchy.as_ref()).map_err(execution_error)?;
+        let (cells, labels_above) = cells.finish(&of, hierarchy.as_ref())?;
         originals.push(labelled(cells, &labels_above));
         above.push(labels_above);
     }
@@ -118,7 +116,7 @@ pub(super) async fn measure(
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(without_values)?;
         for ((cells, column), name) in cells.iter_mut().zip(batch.columns()).zip(names.clone()) {
-            cells.add(name, column).map_err(execution_error)?;
+            cells.add(name, column)?;
         }
         memory.try_resize(held + cells.iter().map(LabelledCells::memory).sum::<usize>())?;
     }
@@ -130,9 +128,7 @@ pub(super) async fn measure(
     memory.try_grow(2 * spec.columns.len() * (rows(&originals) + rows(&published)))?;
     let work =
         SpawnedTask::spawn_blocking(move || association_retention(&originals, &published, limits));
-    let measures =
-        work.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-    measures.map_err(execution_error)
+    Ok(work.join().await.map_err(join_error)??)
 }
 
 /// Every label with those above it.

@@ -14,7 +14,6 @@ use super::classes::{self, Classes};
 use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::exec::resolve_levels;
-use crate::engine::execution_error;
 use crate::engine::options::Grading;
 use crate::measure::{ColumnRisk, Distribution, Measure, RankLevels, Risk, ValueCount};
 
@@ -155,9 +154,9 @@ pub(super) fn rank_levels(
     whole: &Distribution,
     values: &ModelledValues,
 ) -> Result<RankLevels> {
-    let level_of = listed.of(values).map_err(execution_error)?;
+    let level_of = listed.of(values)?;
     let alphas = grading.shares(listed);
-    RankLevels::new(level_of, alphas, grading.scope, whole).map_err(execution_error)
+    Ok(RankLevels::new(level_of, alphas, grading.scope, whole)?)
 }
 
 /// How two tables agree: rows of the one without sensitive values, and classes whose rows differ.

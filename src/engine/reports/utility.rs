@@ -13,7 +13,6 @@ use super::grouping::Groups;
 use super::{UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::exec::{resolve, resolve_levels};
-use crate::engine::execution_error;
 use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.
@@ -42,7 +41,7 @@ pub(super) async fn measure(
     for ((originals, hierarchy), published) in
         originals.into_iter().zip(&hierarchies).zip(&spec.published)
     {
-        let losses = originals.into_losses(hierarchy.as_ref()).map_err(execution_error)?;
+        let losses = originals.into_losses(hierarchy.as_ref())?;
         memory.try_grow(losses.memory())?;
         columns.push(PublishedColumn::new(losses, published.form));
     }
@@ -93,7 +92,7 @@ async fn read_originals(
         for (key, originals) in originals.iter_mut().enumerate() {
             let groups = Groups::of_set(&batch, set_column, key as u32, [1 + key])?;
             for values in &groups.columns {
-                originals.add(values, &groups.rows).map_err(execution_error)?;
+                originals.add(values, &groups.rows)?;
             }
         }
         memory.try_resize(originals.iter().map(Originals::memory).sum())?;
@@ -132,7 +131,7 @@ impl Meter<'_> {
             let keys = self.spec.published[number].keys.clone();
             let set = if is_own_class { 0 } else { 1 + number as u32 };
             let groups = Groups::of_set(batch, set_column, set, keys.map(|key| 1 + key))?;
-            column.add(&groups.columns, &groups.rows).map_err(execution_error)?;
+            column.add(&groups.columns, &groups.rows)?;
         }
         Ok(())
     }
@@ -142,7 +141,7 @@ impl Meter<'_> {
         let mut points = vec![1.0f64; classes.rows.len()];
         for (column, published) in self.columns.iter().zip(&self.spec.published) {
             let cells = &classes.columns[published.keys.clone()];
-            match column.points(cells).map_err(execution_error)? {
+            match column.points(cells)? {
                 Some(of_column) => {
                     points.iter_mut().zip(of_column).for_each(|(points, more)| *points *= more);
                 }
@@ -158,7 +157,7 @@ impl Meter<'_> {
 
     /// Classes whose groups are neighbours, one group for each class label.
     fn add_labelled_classes(&mut self, keys: &[ArrayRef], rows: &[i64]) -> Result<()> {
-        let (continues, runs) = self.runs.next(keys).map_err(execution_error)?;
+        let (continues, runs) = self.runs.next(keys)?;
         for (number, run) in runs.into_iter().enumerate() {
             if number > 0 || !continues {
                 self.close_class();
@@ -189,7 +188,7 @@ impl Meter<'_> {
         }
         let lost =
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
-        let mut measures = self.utility.measures(&lost.map_err(execution_error)?);
+        let mut measures = self.utility.measures(&lost?);
         let suppressed = rows_original - rows;
         // A suppressed row is nowhere, at distance 1.
         let distance = self.reconstruction.filter(|_| rows_original > 0);

@@ -56,6 +56,7 @@ use tokio::sync::RwLock;
 use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
 use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::join_error;
 use crate::engine::plan::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
@@ -231,7 +232,7 @@ impl Staging {
         // From here on neither a dropped future nor a runtime that shuts down may stop it half-way: some of the files
         // are not a release.
         let outcome = tokio::task::spawn_blocking(move || handle.block_on(publish)).await;
-        outcome.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        outcome.map_err(join_error)?
     }
 
     /// Removes what is not visible.

@@ -21,7 +21,6 @@ use crate::columnar::{
 };
 use crate::engine::exec::form::unit_models;
 use crate::engine::exec::requirement::{Asked, check_persons};
-use crate::engine::execution_error;
 use crate::engine::options::Spec;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
@@ -38,16 +37,13 @@ pub(super) fn run(
         let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
         at_work(move || {
             let Notes { pages, memory: _held } = notes;
-            let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
-                .map_err(execution_error)?;
+            let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)?;
             let sizes = (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
-            let counts =
-                LeafCounts::merge(&layout, &by_partition(pages), sizes).map_err(execution_error)?;
+            let counts = LeafCounts::merge(&layout, &by_partition(pages), sizes)?;
             check_persons(&spec, counts.nobody)?;
             let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
             let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;
-            let pages = plan.to_pages().and_then(|pages| pages_to_batch(&pages));
-            pages.map_err(execution_error)
+            Ok(pages_to_batch(&plan.to_pages()?)?)
         })
         .await
     };
@@ -166,13 +162,12 @@ fn plan(
     }
     let population = |of: &ModelledCounts| {
         // Only t compares with the whole table.
-        let population = spec.models.t.map(|_| TableHeader::population(of));
-        population.transpose().map_err(execution_error)
+        spec.models.t.map(|_| TableHeader::population(of)).transpose()
     };
     // Nothing is compared with the persons of the whole table.
     let sensitive = counts.modelled.len() - usize::from(spec.unit_share.is_some());
     let populations = counts.modelled[..sensitive].iter().map(population);
-    let populations = populations.collect::<Result<Vec<_>>>()?;
+    let populations = populations.collect::<crate::Result<Vec<_>>>()?;
     let header = TableHeader {
         values: survey.values,
         populations,

@@ -17,7 +17,6 @@ use super::count::leaf_of;
 use super::step::{CellColumns, WHOLE_TABLE};
 use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{CellPlan, GlobalCodes, Layout};
-use crate::engine::execution_error;
 
 /// The cells of a table, and what each of them must know of it.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ pub(super) fn run(
     let batches = async move {
         let cells = exec.shared.cells.get(arranged(&exec, &layout, &context)).await?;
         let plan = &cells.plan;
-        let codes = GlobalCodes::new(&layout, &plan.header.values).map_err(execution_error)?;
+        let codes = GlobalCodes::new(&layout, &plan.header.values)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
         let mut sent = Sent { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
         // A table without rows has cells nevertheless.
@@ -60,7 +59,7 @@ pub(super) fn run(
             let out = Arc::clone(&out);
             async move {
                 let Some(batch) = next_batch(&mut input).await? else { return Ok(None) };
-                codes.read(&batch).map_err(execution_error)?;
+                codes.read(&batch)?;
                 let batches = cells.assign(&batch, &codes, &out, &mut sent)?;
                 Ok(Some((batches, (input, codes, cells, sent))))
             }
@@ -79,9 +78,8 @@ async fn arranged(
 ) -> Result<Arranged> {
     let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
     let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
-    let plan = CellPlan::of_pages(&pages, (columns, exec.sampled()), modelled);
-    let plan = plan.map_err(execution_error)?;
-    let header = plan.header.to_bytes().map_err(execution_error)?;
+    let plan = CellPlan::of_pages(&pages, (columns, exec.sampled()), modelled)?;
+    let header = plan.header.to_bytes()?;
     memory.try_grow(header.len())?;
     Ok(Arranged { plan, header, _memory: memory })
 }

@@ -17,7 +17,6 @@ use super::{CellExec, CellStep, as_stream};
 use crate::columnar::live_batch;
 use crate::engine::exec::form::check_suppressed_rows;
 use crate::engine::exec::metrics::{UNIT_SHARE, share};
-use crate::engine::execution_error;
 
 /// Where reading has come to.
 struct Gathering {
@@ -112,7 +111,7 @@ impl Gathering {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        Ok(Some(if rows < all { live_batch(&batch).map_err(execution_error)? } else { batch }))
+        Ok(Some(if rows < all { live_batch(&batch)? } else { batch }))
     }
 
     /// Numbers classes as they come.

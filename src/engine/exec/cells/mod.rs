@@ -51,7 +51,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
+use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
@@ -72,7 +72,7 @@ use self::step::{CELL_KEY, class_order};
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
 use crate::engine::options::Spec;
-use crate::engine::{execution_error, looked_at, without_values};
+use crate::engine::{join_error, looked_at, without_values};
 
 /// One operator of a release in cells; see the module.
 pub struct CellExec {
@@ -220,7 +220,7 @@ impl Notes {
             let batch = batch?;
             // As they have travelled, and what is made of them.
             memory.try_grow(2 * batch.get_array_memory_size())?;
-            pages.extend(pages_of_batch(&batch).map_err(execution_error)?);
+            pages.extend(pages_of_batch(&batch)?);
         }
         Ok(Self { pages, memory })
     }
@@ -236,7 +236,7 @@ async fn at_work<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let task = SpawnedTask::spawn_blocking(work);
-    task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    task.join().await.map_err(join_error)?
 }
 
 fn as_stream(

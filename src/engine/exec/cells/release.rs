@@ -30,7 +30,6 @@ use crate::engine::exec::metrics::ReleaseMetrics;
 use crate::engine::exec::pipeline::{
     self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
 };
-use crate::engine::execution_error;
 use crate::model::{Cancel, Purpose, Seed};
 
 pub(super) fn run(
@@ -129,7 +128,7 @@ struct CellRows {
 
 impl CellRows {
     fn new(release: &Release) -> Result<Self> {
-        let reader = Reader::new(&release.layout, release.spec.secret).map_err(execution_error)?;
+        let reader = Reader::new(&release.layout, release.spec.secret)?;
         Ok(Self { reader, intake: release.intake(1)?, rows: 0 })
     }
 }
@@ -148,7 +147,7 @@ impl Cells {
             cells.push(release, &batch)?;
         }
         for cell in cells.by_number.values_mut() {
-            let chunks = cell.reader.finish().map_err(execution_error)?;
+            let chunks = cell.reader.finish()?;
             cell.intake.add(0, chunks, cell.reader.memory())?;
         }
         Ok(cells)
@@ -206,7 +205,7 @@ impl Cells {
         let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
         let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
         let header = pages.and_then(|pages| TableHeader::of_pages(&pages, columns, modelled));
-        self.table = Some((bytes.to_vec(), header.map_err(execution_error)?));
+        self.table = Some((bytes.to_vec(), header?));
         Ok(())
     }
 
@@ -217,7 +216,7 @@ impl Cells {
         };
         cell.rows += rows.num_rows() as u64;
         let timer = release.metrics.encode_time.timer();
-        let chunks = cell.reader.push(rows).map_err(execution_error)?;
+        let chunks = cell.reader.push(rows)?;
         timer.done();
         let Err(refused) = cell.intake.add(0, chunks, cell.reader.memory()) else {
             return Ok(());
@@ -255,7 +254,7 @@ impl Cells {
                 None => CellRows::new(release)?,
             };
             if cell.rows != rows {
-                return Err(execution_error(changed_input()));
+                return Err(changed_input().into());
             }
             readers.push(cell.reader);
             shelves.push((number, rows, Shelf::from(cell.intake)));
@@ -269,8 +268,7 @@ impl Cells {
         readers.push(known(release, table.values, table.populations)?);
         let timer = release.metrics.encode_time.timer();
         let codings =
-            Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)
-                .map_err(execution_error)?;
+            Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)?;
         drop(readers);
         timer.done();
         for ((number, rows, shelf), coding) in shelves.into_iter().zip(codings) {
@@ -317,7 +315,7 @@ fn known(
 ) -> Result<Reader> {
     let modelled = populations.into_iter().map(|of| of.map(|(values, _)| values));
     let known: Vec<Option<ArrayRef>> = values.into_iter().map(Some).chain(modelled).collect();
-    Reader::of_values(&release.layout, release.spec.secret, &known).map_err(execution_error)
+    Ok(Reader::of_values(&release.layout, release.spec.secret, &known)?)
 }
 
 fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {

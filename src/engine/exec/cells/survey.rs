@@ -9,7 +9,6 @@ use futures::stream;
 
 use super::{CellExec, Notes, as_stream, at_work};
 use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
-use crate::engine::execution_error;
 use crate::hierarchy::Axis;
 use crate::method::cells::{CutTree, Sample};
 
@@ -27,14 +26,13 @@ pub(super) fn run(
         at_work(move || {
             let Notes { pages, memory: _held } = notes;
             let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
-            let Sketch { domains, codes, weights } = sketch.map_err(execution_error)?;
+            let Sketch { domains, codes, weights } = sketch?;
             let axes: Vec<Axis> =
                 domains.iter().take(sampled).map(|domain| domain.axis.clone()).collect();
             let sample = Sample { axes: &axes, codes: &codes, weights: &weights };
             let tree = CutTree::grow(&sample, cells);
-            let survey = Survey::new(&domains, tree, resolved.levels.clone());
-            let pages = survey.and_then(|survey| survey.to_pages());
-            pages.and_then(|pages| pages_to_batch(&pages)).map_err(execution_error)
+            let survey = Survey::new(&domains, tree, resolved.levels.clone())?;
+            Ok(pages_to_batch(&survey.to_pages()?)?)
         })
         .await
     };
