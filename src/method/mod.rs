@@ -25,5 +25,5 @@ mod variant;
 pub use job::Job;
 pub use option::{MethodOption, Takes};
 pub use registry::{About, Family, Method, MethodRef, methods};
-pub use settings::{Formed, Settings, TableShape};
+pub use settings::{Settings, TableShape, Unverified};
 pub use variant::Variant;

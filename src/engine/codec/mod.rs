@@ -40,7 +40,7 @@ enum Kind {
     Census = 3,
     Cells = 4,
     SampleHierarchy = 5,
-    WithheldErrors = 6,
+    RedactErrors = 6,
     CompactBatches = 7,
 }
 

@@ -4,17 +4,16 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::RecordOutput;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::metrics::ReleaseMetrics;
+use super::pipeline::running;
 use super::runs::{RunReader, Runs};
 use super::spill::Spills;
 use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, ReleaseTable, live_batch};
-use crate::engine::join_error;
 use crate::model::Cancel;
 
 pub(super) type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
@@ -88,11 +87,15 @@ impl Emission {
         payload: &Arc<Payload>,
     ) -> PartStream {
         let payload = Arc::clone(payload);
-        let (metrics, cancel, rows) = (self.metrics.clone(), self.cancel.clone(), self.batch_rows);
+        let (time, cancel) = (self.metrics.emit_time.clone(), self.cancel.clone());
+        let rows = self.batch_rows;
         let parts = stream::iter(prepared.table.batches(rows)).map(move |classes| {
             let (publisher, payload) = (Arc::clone(&publisher), Arc::clone(&payload));
-            at_work(&metrics, &cancel, move || {
-                publisher.batch(classes, rows, PayloadOf::Held(&payload))
+            let (time, cancel) = (time.clone(), cancel.clone());
+            running(move || {
+                let _timer = time.timer();
+                cancel.check()?;
+                Ok(publisher.batch(classes, rows, PayloadOf::Held(&payload))?)
             })
         });
         parts.buffered(prepared.concurrency).boxed()
@@ -104,7 +107,8 @@ impl Emission {
         publisher: Arc<Publisher>,
         runs: &Arc<Runs>,
     ) -> Result<PartStream> {
-        let (metrics, cancel, rows) = (self.metrics.clone(), self.cancel.clone(), self.batch_rows);
+        let (time, cancel) = (self.metrics.emit_time.clone(), self.cancel.clone());
+        let rows = self.batch_rows;
         let reader = RunReader::new(
             Arc::clone(runs),
             Arc::clone(&prepared.table),
@@ -115,11 +119,12 @@ impl Emission {
             Ok(reader.next().await?.map(|unit| (unit, reader)))
         });
         let parts = units.map_ok(move |(unit, loaded)| {
-            let (publisher, asked) = (Arc::clone(&publisher), cancel.clone());
-            at_work(&metrics, &cancel, move || {
+            let (publisher, time, cancel) = (Arc::clone(&publisher), time.clone(), cancel.clone());
+            running(move || {
+                let _timer = time.timer();
                 let mut batches = Vec::new();
                 for classes in unit.batches {
-                    asked.check()?;
+                    cancel.check()?;
                     batches.extend(publisher.batch(classes, rows, PayloadOf::Loaded(&loaded))?);
                 }
                 Ok(batches)
@@ -130,22 +135,3 @@ impl Emission {
 }
 
 type PartStream = futures::stream::BoxStream<'static, Result<Vec<RecordBatch>>>;
-
-/// Makes batches on a thread of its own.
-fn at_work<F>(
-    metrics: &ReleaseMetrics,
-    cancel: &Cancel,
-    make: F,
-) -> impl Future<Output = Result<Vec<RecordBatch>>> + Send + use<F>
-where
-    F: FnOnce() -> crate::Result<Vec<RecordBatch>> + Send + 'static,
-{
-    let (emit_time, cancel) = (metrics.emit_time.clone(), cancel.clone());
-    // Started at once, not when it is polled: batches are made ahead.
-    let task = SpawnedTask::spawn_blocking(move || {
-        let _timer = emit_time.timer();
-        cancel.check()?;
-        make()
-    });
-    async move { Ok(task.join().await.map_err(join_error)??) }
-}

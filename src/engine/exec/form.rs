@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Column, Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
-use super::requirement::Asked;
+use super::requirement::RequirementBuilder;
 use crate::columnar::{
     Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
 };
@@ -16,43 +16,50 @@ use crate::measure::{cover_loss, loss, node_loss, precision};
 use crate::method::alike::{self, shuffle_alike};
 use crate::method::classfly::{self, Recoding, check_constraints, into_classes};
 use crate::method::slicing::{self, Sliced};
-use crate::method::{Family, Formed, Job, MethodOption, Settings, TableShape};
+use crate::method::{Family, Job, MethodOption, Settings, TableShape, Unverified};
 use crate::model::{
     Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
     check_placement,
 };
 
-/// What classes are made from, beside the table.
-pub(super) struct Former<'a> {
+/// Forms the classes of a table and verifies them before anything leaves.
+///
+/// 1. The requirement is built from the options and the values of the modelled columns.
+/// 2. The method reorders the rows and returns classes, recoded rows or slices.
+/// 3. Classes that publish the same are shuffled, so that their order tells nothing.
+/// 4. The result is checked against the requirement independently of the method, by the rules of its family;
+///    a method that broke its promise is an error, not a release.
+pub(super) struct ClassBuilder<'a> {
     pub(super) spec: &'a Spec,
     /// Modelled columns of the table; the privacy unit is the last of them.
     pub(super) modelled: usize,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
-    /// How often each code occurs in the whole table, by modelled column, where the table is a part of it.
+    /// By modelled column, how often each code occurs in the whole table, if this one is a part of it.
     pub(super) populations: &'a [Option<Arc<[u64]>>],
-    /// Whether suppressed rows are counted against the limit here; parts of a table are looked at together.
+    /// Whether suppressed rows are checked against the limit here. For parts of a table that is done for all
+    /// parts together.
     pub(super) is_whole: bool,
-    /// Tells parts of a table apart, where each needs a secret of its own.
+    /// The number of this part of a table: methods that need a secret per table derive it from this too.
     pub(super) part: Option<u32>,
     pub(super) metrics: &'a ReleaseMetrics,
     pub(super) cancel: &'a Cancel,
 }
 
-/// The rows of the table are in the order of these classes.
+/// Classes that passed every check. The rows of the table are in their order.
 pub(super) struct VerifiedClasses {
     pub(super) classes: Classes,
     pub(super) cells: Cells,
 }
 
-/// What a slicing is told of the columns of its table.
+/// What slicing needs to know about the columns of its table.
 struct Linked {
     /// By column, the place of every code between 0 and 1 where it is a number or a date.
     places: Vec<Option<Vec<f64>>>,
     seed: Seed,
 }
 
-impl Former<'_> {
+impl ClassBuilder<'_> {
     /// Bytes that forming classes and checking them takes beside the table of `rows` rows of
     /// `row_bytes` bytes.
     pub(super) fn work_bytes<'x>(
@@ -77,8 +84,8 @@ impl Former<'_> {
         check + alike + counters + self.spec.method.memory(&shape, &self.settings(None))
     }
 
-    /// Puts the rows into classes and looks at them once more before anything leaves.
-    pub(super) fn form(&self, table: &mut CodedTable) -> Result<VerifiedClasses> {
+    /// Puts the rows into classes and verifies them.
+    pub(super) fn build(&self, table: &mut CodedTable) -> Result<VerifiedClasses> {
         let requirement = self.requirement(table)?;
         let timer = self.metrics.partition_time.timer();
         let all_axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
@@ -97,20 +104,21 @@ impl Former<'_> {
             cancel: self.cancel,
         };
         let rows = &mut table.rows;
-        let formed = self.spec.method.form(rows, &job, &settings);
-        let formed = formed.and_then(|formed| self.shuffle(rows, &job, formed));
-        let formed = formed?;
+        let unverified = self.spec.method.form(rows, &job, &settings)?;
+        let unverified = self.shuffle(rows, &job, unverified)?;
         timer.done();
         let timer = self.metrics.verify_time.timer();
-        let verified = match (self.spec.method.family(), formed) {
-            (Family::Classes | Family::TwoTables, Formed::Classes { classes, suppressed }) => {
+        let verified = match (self.spec.method.family(), unverified) {
+            (Family::Classes | Family::TwoTables, Unverified::Classes { classes, suppressed }) => {
                 self.verify(rows, &job, classes, suppressed)?
             }
-            (Family::Constraints, Formed::Recoded(recoding)) => {
+            (Family::Constraints, Unverified::Recoded(recoding)) => {
                 self.verify_recoding(rows, &job, &settings, recoding)?
             }
-            (Family::Slices, Formed::Sliced(sliced)) => self.verify_slices(rows, &job, sliced)?,
-            // Each is verified in its own way, and under another nothing may hold.
+            (Family::Slices, Unverified::Sliced(sliced)) => {
+                self.verify_slices(rows, &job, sliced)?
+            }
+            // A family decides how its releases are verified; the checks of another one would prove nothing.
             (_, _) => return Err(Error::bug("a method left its family").into()),
         };
         timer.done();
@@ -138,13 +146,18 @@ impl Former<'_> {
 
     /// Classes that publish the same leave in an order that tells nothing. Two tables publish exact values, and
     /// their classes were numbered by the method.
-    fn shuffle(&self, rows: &mut RowTable, job: &Job, formed: Formed) -> crate::Result<Formed> {
-        match formed {
-            Formed::Classes { classes, suppressed } if self.publishes_covers() => {
+    fn shuffle(
+        &self,
+        rows: &mut RowTable,
+        job: &Job,
+        unverified: Unverified,
+    ) -> Result<Unverified> {
+        match unverified {
+            Unverified::Classes { classes, suppressed } if self.publishes_covers() => {
                 let secret = (job.keys, self.spec.secret.seed(Purpose::AlikeClasses));
                 let means = self.spec.ranges == Ranges::Mean;
                 let classes = shuffle_alike(rows, &classes, (job.axes, means), secret)?;
-                Ok(Formed::Classes { classes, suppressed })
+                Ok(Unverified::Classes { classes, suppressed })
             }
             other => Ok(other),
         }
@@ -154,7 +167,7 @@ impl Former<'_> {
         self.spec.method.family() == Family::Classes
     }
 
-    /// Looks at classes that satisfy one requirement, some rows behind them suppressed.
+    /// Verifies classes under one requirement; the rows behind the last class are suppressed.
     fn verify(
         &self,
         rows: &RowTable,
@@ -194,11 +207,12 @@ impl Former<'_> {
 
     /// What every class must satisfy.
     fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
-        let asked = Asked { spec: self.spec, levels: self.levels, populations: self.populations };
+        let (levels, populations) = (self.levels, self.populations);
+        let builder = RequirementBuilder { spec: self.spec, levels, populations };
         let units = usize::from(self.spec.privacy_unit.is_some());
         let values: Vec<&ModelledValues> =
             table.modelled_values.iter().take(self.modelled - units).collect();
-        let mut required = asked.of_values(&values)?;
+        let mut required = builder.build(&values)?;
         if units == 1 {
             let column = self.modelled - 1;
             required.models.extend(unit_models(self.spec, column));
@@ -247,7 +261,7 @@ impl Former<'_> {
         })
     }
 
-    /// Looks at buckets whose groups of columns were permuted apart.
+    /// Verifies buckets whose groups of columns were permuted independently.
     fn verify_slices(&self, rows: &RowTable, job: &Job, sliced: Sliced) -> Result<VerifiedClasses> {
         let placement = Placement {
             id_at: &|at| rows.id_at(at),
@@ -290,7 +304,7 @@ impl Former<'_> {
         groups.collect::<Vec<String>>().join(" | ")
     }
 
-    /// Looks at what is published of every row under the constraints.
+    /// Verifies what is published of every row against the constraints.
     fn verify_recoding(
         &self,
         rows: &mut RowTable,

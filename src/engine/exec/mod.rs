@@ -9,11 +9,11 @@ mod intake;
 mod metrics;
 mod pass_through;
 mod pipeline;
+mod redact;
 mod requirement;
 mod room;
 mod runs;
 mod spill;
-mod withheld;
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ use datafusion::physical_plan::{
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
-pub use withheld::WithheldErrorsExec;
+pub(super) use pipeline::running;
+pub use redact::RedactErrorsExec;
 
 use crate::columnar::OutputColumn;
 use crate::engine::options::Spec;

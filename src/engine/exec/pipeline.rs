@@ -14,7 +14,7 @@ use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::emit::{Emission, Prepared};
-use super::form::{Former, VerifiedClasses};
+use super::form::{ClassBuilder, VerifiedClasses};
 use super::hierarchies::{resolve, resolve_levels};
 use super::intake::{Intake, Shelf};
 use super::metrics::ReleaseMetrics;
@@ -28,7 +28,7 @@ use crate::columnar::{
 };
 use crate::engine::options::{Publish, Spec};
 use crate::engine::plan::Binding;
-use crate::engine::{join_error, looked_at, without_values};
+use crate::engine::{join_error, mark_redacted, redact_values};
 use crate::model::{Cancel, Classes, Purpose, ties};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -157,7 +157,7 @@ pub(super) fn guarded(
 ) -> impl Stream<Item = Result<RecordBatch>> {
     batches.map(move |batch| {
         let _alive = &guard;
-        batch.map_err(looked_at)
+        batch.map_err(mark_redacted)
     })
 }
 
@@ -240,7 +240,7 @@ impl Release {
         let resolved = Resolved::read(&self.spec, &source.hierarchies, &self.context).await?;
         let (readers, shelf) = self.read(&source.input).await?;
         let handle = tokio::runtime::Handle::current();
-        let work = move || {
+        running(move || {
             let room = self.room(shelf, handle);
             let form = || {
                 self.check_privacy_unit(&readers)?;
@@ -253,10 +253,9 @@ impl Release {
                 self.form_classes(coding, &resolved, room, (streams, None))
             };
             let prepared = pool_of(self.threads)?.install(form)?;
-            Ok::<_, DataFusionError>((self, prepared))
-        };
-        let task = SpawnedTask::spawn_blocking(work);
-        task.join().await.map_err(join_error)?
+            Ok((self, prepared))
+        })
+        .await
     }
 
     /// The memory of a release whose rows wait on this shelf.
@@ -322,7 +321,7 @@ impl Release {
                  parts, for example by year"
             );
         }
-        let former = Former {
+        let builder = ClassBuilder {
             spec: &self.spec,
             modelled: self.layout.modelled.len(),
             levels: resolved.levels.as_ref(),
@@ -336,7 +335,7 @@ impl Release {
             part.check(&coding)?;
         }
         let row_bytes = coding.row_bytes()?;
-        let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
+        let work = builder.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
         let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };
@@ -349,9 +348,9 @@ impl Release {
             table.keys.keep_persons_together(&table.rows, &units.codes, seed)?;
         }
         timer.done();
-        let VerifiedClasses { classes, cells } = former.form(&mut table)?;
+        let VerifiedClasses { classes, cells } = builder.build(&mut table)?;
         // Of all that the method took, its classes stay.
-        room.method.try_resize(room.method.size().min(formed_bytes(&classes, &cells)))?;
+        room.method.try_resize(room.method.size().min(class_bytes(&classes, &cells)))?;
         let table = Arc::new(ReleaseTable::new(table, classes, cells));
         let shape = OutputShape {
             batch_rows: self.context.session_config().batch_size(),
@@ -404,6 +403,14 @@ pub(super) fn layout(
     }
 }
 
+/// Runs work on a thread of its own. It starts at once, not when it is first polled: batches are made ahead.
+pub(in crate::engine) fn running<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> impl Future<Output = Result<T>> + Send {
+    let task = SpawnedTask::spawn_blocking(work);
+    async { task.join().await.map_err(join_error)? }
+}
+
 /// Threads for one computation.
 pub(super) fn pool_of(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new()
@@ -412,7 +419,7 @@ pub(super) fn pool_of(threads: usize) -> Result<rayon::ThreadPool> {
         .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))
 }
 
-fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {
+fn class_bytes(classes: &Classes, cells: &Cells) -> usize {
     let (columns, rows) = match cells {
         Cells::Covering => (0, 0),
         Cells::Nodes(nodes) => (nodes.len(), 0),
@@ -435,7 +442,7 @@ async fn read_partition(
         let batch = input.next().await;
         waiting.done();
         let Some(batch) = batch else { break };
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         let timer = metrics.encode_time.timer();
         let chunks = reader.push(batch)?;
         timer.done();

@@ -1,4 +1,4 @@
-//! From the options of a query to what its classes must satisfy.
+//! The requirement on classes, built from the options of a query.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ pub(super) fn check_persons(spec: &Spec, nobody: u64) -> Result<()> {
     }
 }
 
-/// What was asked for.
-pub(super) struct Asked<'a> {
+/// What the requirement on classes is built from.
+pub(super) struct RequirementBuilder<'a> {
     pub(super) spec: &'a Spec,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
-    /// How often each code occurs in the whole table, by modelled column, where the rows are a part of it.
+    /// By modelled column, how often each code occurs in the whole table, if the rows are a part of it.
     pub(super) populations: &'a [Option<Arc<[u64]>>],
 }
 
-impl Asked<'_> {
+impl RequirementBuilder<'_> {
     /// The requirement over sensitive columns with these values, in the order of the layout; the privacy
     /// unit is left to the caller.
-    pub(super) fn of_values(&self, modelled: &[&ModelledValues]) -> Result<Requirement> {
+    pub(super) fn build(&self, modelled: &[&ModelledValues]) -> Result<Requirement> {
         let models = &self.spec.models;
         let mut required = Vec::new();
         for (column, values) in modelled.iter().enumerate() {

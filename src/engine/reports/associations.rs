@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Column, Result, plan_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -14,10 +13,10 @@ use futures::StreamExt;
 use super::grouping::converted;
 use super::plan::{mistake, type_of};
 use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, grouped_type};
-use crate::engine::exec::resolve;
+use crate::engine::exec::{resolve, running};
 use crate::engine::options::QuasiIdentifier;
 use crate::engine::options::{Options, find_column};
-use crate::engine::{join_error, without_values};
+use crate::engine::redact_values;
 use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
 
 /// Associations of a utility report.
@@ -97,7 +96,7 @@ pub(super) async fn measure(
         names.clone().zip(types.clone()).map(|(name, of)| OriginalCells::new(name, &of)).collect();
     let mut batches = original.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         for (cells, column) in cells.iter_mut().zip(batch.columns()) {
             cells.add(column)?;
         }
@@ -114,7 +113,7 @@ pub(super) async fn measure(
     let mut cells: Vec<LabelledCells> = names.clone().map(|_| LabelledCells::default()).collect();
     let mut batches = published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         for ((cells, column), name) in cells.iter_mut().zip(batch.columns()).zip(names.clone()) {
             cells.add(name, column)?;
         }
@@ -126,9 +125,7 @@ pub(super) async fn measure(
     // Bitmaps of the frequent labels, of which there are few.
     let rows = |table: &[LabelledColumn]| table.first().map_or(0, |column| column.cells.len());
     memory.try_grow(2 * spec.columns.len() * (rows(&originals) + rows(&published)))?;
-    let work =
-        SpawnedTask::spawn_blocking(move || association_retention(&originals, &published, limits));
-    Ok(work.join().await.map_err(join_error)??)
+    running(move || Ok(association_retention(&originals, &published, limits)?)).await
 }
 
 /// Every label with those above it.

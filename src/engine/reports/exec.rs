@@ -28,7 +28,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use super::{Report, constraints, privacy, sensitivity, utility};
-use crate::engine::{looked_at, without_values_of_kernels};
+use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -138,7 +138,7 @@ impl ExecutionPlan for ReportExec {
         let (report, inputs) = (Arc::clone(&self.report), self.inputs.clone());
         let batch = async move {
             let measures = measure(&report, &inputs, &context).await;
-            let measures = measures.map_err(|error| looked_at(without_values_of_kernels(error)))?;
+            let measures = measures.map_err(|error| mark_redacted(redact_kernel_values(error)))?;
             Ok(to_batch(&report, &measures)?.record_output(&baseline))
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(batch))))

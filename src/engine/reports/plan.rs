@@ -116,7 +116,7 @@ fn plan_privacy(
     let unit_share = options.checked_unit_share().map_err(&wrong)?;
     let units = roles.assign("privacy_unit", options.privacy_unit.as_slice()).map_err(&wrong)?;
     // The rows of a bucket are published together, whatever their quasi-identifiers.
-    let (buckets, looked_at) = match bucket.first() {
+    let (buckets, bucket_inputs) = match bucket.first() {
         Some(bucket) => {
             let (spec, inputs) = of_buckets(&published, bucket, &quasi_identifiers, original)?;
             (Some(spec), inputs)
@@ -139,7 +139,7 @@ fn plan_privacy(
         unit_share,
     };
     let mut inputs = vec![input];
-    inputs.extend(looked_at);
+    inputs.extend(bucket_inputs);
     add_tables(&mut inputs, tables)?;
     report(Report::Privacy(spec), inputs)
 }

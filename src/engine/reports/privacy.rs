@@ -29,9 +29,10 @@ pub(super) async fn measure(
         return internal_err!("a report lost its input");
     };
     let (agreement, others) = others.split_at(usize::from(spec.two_tables).min(others.len()));
-    let looks = spec.buckets.map_or([false; 2], |buckets| [buckets.divided, buckets.original]);
-    let looked_at = looks.into_iter().filter(|look| *look).count();
-    let (looked_at, tables) = others.split_at(looked_at.min(others.len()));
+    let (has_divided, has_original) =
+        spec.buckets.map_or((false, false), |buckets| (buckets.divided, buckets.original));
+    let bucket_inputs = usize::from(has_divided) + usize::from(has_original);
+    let (bucket_inputs, tables) = others.split_at(bucket_inputs.min(others.len()));
     let levels = match &spec.grading {
         Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
         None => None,
@@ -57,11 +58,11 @@ pub(super) async fn measure(
             };
             measures.extend(meter.chances.iter().enumerate().map(largest));
             measures.extend(meter.persons.iter().flat_map(|found| found.measures(spec)));
-            let mut looked_at = looked_at.iter();
-            if let (true, Some(plan)) = (looks[0], looked_at.next()) {
+            let mut bucket_inputs = bucket_inputs.iter();
+            if let (true, Some(plan)) = (has_divided, bucket_inputs.next()) {
                 measures.push(undivided_measure(plan, context).await?);
             }
-            if let (true, Some(plan)) = (looks[1], looked_at.next()) {
+            if let (true, Some(plan)) = (has_original, bucket_inputs.next()) {
                 measures.extend(intact_measures(plan, context).await?);
             }
             Ok(measures)

@@ -4,8 +4,8 @@ mod cluster;
 mod compact;
 mod file_statistics;
 mod planner;
+mod redact;
 mod visible_order;
-mod withhold;
 
 pub use cluster::PlanForCluster;
 pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};

@@ -14,13 +14,14 @@ use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::stream;
 
-use super::{CellExec, Notes, as_stream, at_work};
+use super::{CellExec, Notes, as_stream};
 use crate::columnar::{
     CellPlan, Kind, Layout, LeafCounts, ModelledCounts, ModelledValues, Survey, TableHeader,
     by_partition, pages_to_batch,
 };
 use crate::engine::exec::form::unit_models;
-use crate::engine::exec::requirement::{Asked, check_persons};
+use crate::engine::exec::pipeline::running;
+use crate::engine::exec::requirement::{RequirementBuilder, check_persons};
 use crate::engine::options::Spec;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
@@ -35,7 +36,7 @@ pub(super) fn run(
     let batches = async move {
         let notes = Notes::read(&exec.children[0], &context).await?;
         let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
-        at_work(move || {
+        running(move || {
             let Notes { pages, memory: _held } = notes;
             let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)?;
             let sizes = (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
@@ -91,12 +92,12 @@ impl<'a> Stands<'a> {
         let populations: Vec<Option<Arc<[u64]>>> =
             self.counts.modelled.iter().map(|of| Some(of.population().into())).collect();
         let levels = self.survey.levels.as_ref();
-        let asked = Asked { spec: self.spec, levels, populations: &populations };
+        let builder = RequirementBuilder { spec: self.spec, levels, populations: &populations };
         let units = usize::from(self.spec.unit_share.is_some());
         let sensitive = self.counts.modelled.len() - units;
         let values: Vec<&ModelledValues> =
             self.counts.modelled[..sensitive].iter().map(|of| &of.values).collect();
-        let mut requirement = asked.of_values(&values)?;
+        let mut requirement = builder.build(&values)?;
         if units == 1 {
             requirement.models.extend(unit_models(self.spec, sensitive));
         }

@@ -49,7 +49,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -72,7 +71,7 @@ use self::step::{CELL_KEY, class_order};
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
 use crate::engine::options::Spec;
-use crate::engine::{join_error, looked_at, without_values};
+use crate::engine::{mark_redacted, redact_values};
 
 /// One operator of a release in cells; see the module.
 pub struct CellExec {
@@ -228,22 +227,14 @@ impl Notes {
 
 /// The next batch of the input; an error does not quote a value.
 async fn next_batch(input: &mut SendableRecordBatchStream) -> Result<Option<RecordBatch>> {
-    input.next().await.transpose().map_err(without_values)
-}
-
-/// Runs what takes a while on a thread of its own.
-async fn at_work<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let task = SpawnedTask::spawn_blocking(work);
-    task.join().await.map_err(join_error)?
+    input.next().await.transpose().map_err(redact_values)
 }
 
 fn as_stream(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
 ) -> SendableRecordBatchStream {
-    Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(looked_at)))
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(mark_redacted)))
 }
 
 impl fmt::Debug for CellExec {

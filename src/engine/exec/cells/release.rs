@@ -19,7 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::step::{CLASS, CellStep, WHOLE_TABLE, sorted_as};
 use super::summary::Summary;
-use super::{CellExec, as_stream, at_work, next_batch};
+use super::{CellExec, as_stream, next_batch};
 use crate::columnar::{
     Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
     pages_of_batch,
@@ -28,7 +28,7 @@ use crate::engine::exec::emit::Prepared;
 use crate::engine::exec::intake::{Intake, Shelf};
 use crate::engine::exec::metrics::ReleaseMetrics;
 use crate::engine::exec::pipeline::{
-    self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
+    self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of, running,
 };
 use crate::model::{Cancel, Purpose, Seed};
 
@@ -47,7 +47,7 @@ pub(super) fn run(
         let input = exec.children[0].execute(partition, Arc::clone(&context))?;
         let read = Cells::read(&release, input).await?;
         let handle = tokio::runtime::Handle::current();
-        let (release, verified) = at_work(move || {
+        let (release, verified) = running(move || {
             let pool = pool_of(release.threads)?;
             let verified = pool.install(|| read.form_classes(&release, &resolved, &handle))?;
             Ok((release, verified))

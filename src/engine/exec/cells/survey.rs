@@ -7,8 +7,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
-use super::{CellExec, Notes, as_stream, at_work};
+use super::{CellExec, Notes, as_stream};
 use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
+use crate::engine::exec::pipeline::running;
 use crate::hierarchy::Axis;
 use crate::method::cells::{CutTree, Sample};
 
@@ -23,7 +24,7 @@ pub(super) fn run(
         let resolved = exec.resolved(&context).await?;
         let notes = Notes::read(&exec.children[0], &context).await?;
         let (sampled, cells) = (exec.sampled(), exec.cells);
-        at_work(move || {
+        running(move || {
             let Notes { pages, memory: _held } = notes;
             let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
             let Sketch { domains, codes, weights } = sketch?;
