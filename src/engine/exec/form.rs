@@ -7,9 +7,10 @@ use datafusion::common::{Column, Result, exec_err};
 use super::metrics::ReleaseMetrics;
 use super::requirement::RequirementBuilder;
 use crate::columnar::{
-    Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
+    Cells, CodedTable, Coding, ColumnGroups, Domain, ListedLevels, Ranges, changed_input,
 };
 use crate::engine::options::{HierarchySource, Spec, Suppress};
+use crate::engine::plan::split_unit;
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::{cover_loss, loss, node_loss, precision};
@@ -31,19 +32,34 @@ use crate::model::{
 ///    a method that broke its promise is an error, not a release.
 pub(super) struct ClassBuilder<'a> {
     pub(super) spec: &'a Spec,
-    /// Modelled columns of the table; the privacy unit is the last of them.
-    pub(super) modelled: usize,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
-    /// By modelled column, how often each code occurs in the whole table, if this one is a part of it.
-    pub(super) populations: &'a [Option<Arc<[u64]>>],
-    /// Whether suppressed rows are checked against the limit here. For parts of a table that is done for all
-    /// parts together.
-    pub(super) is_whole: bool,
-    /// The number of this part of a table: methods that need a secret per table derive it from this too.
-    pub(super) part: Option<u32>,
+    /// Which part of the whole table this one is, `None` if it is the whole table.
+    pub(super) part: Option<&'a Part>,
     pub(super) metrics: &'a ReleaseMetrics,
     pub(super) cancel: &'a Cancel,
+}
+
+/// A part of a table that is anonymized independently of the others.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) number: u32,
+    /// Codes of every quasi-identifier in the whole table.
+    pub(super) codes: Vec<u32>,
+    /// By modelled column, how often each code occurs in the whole table, where models compare with that.
+    pub(super) populations: Vec<Option<Arc<[u64]>>>,
+}
+
+impl Part {
+    /// Errors if the part has values that were not in the whole table.
+    pub(super) fn check(&self, coding: &Coding) -> crate::Result<()> {
+        let mut modelled = coding.modelled_codes().zip(&self.populations);
+        let same = coding.axes().map(|axis| axis.codes).eq(self.codes.iter().copied())
+            && modelled.all(|(codes, population)| {
+                population.as_ref().is_none_or(|of| of.len() == codes as usize)
+            });
+        if same { Ok(()) } else { Err(changed_input()) }
+    }
 }
 
 /// Classes that passed every check. The rows of the table are in their order.
@@ -135,7 +151,7 @@ impl ClassBuilder<'_> {
             variant: self.spec.variant,
             drop_suppressed: self.spec.suppress == Suppress::Rows,
             suppression_limit: self.spec.suppression_limit(),
-            is_whole: self.is_whole,
+            is_whole: self.part.is_none(),
             weights: &self.spec.weights,
             block_rows: self.spec.block_rows,
             constraints: &self.spec.constraints,
@@ -182,8 +198,8 @@ impl ClassBuilder<'_> {
             suppressed,
         };
         self.check_placement(&placement, job)?;
-        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, job.sensitive.last()) {
-            self.metrics.persons(Persons::of(&placement, units), self.is_whole);
+        if let (_, Some(unit)) = split_unit(job.sensitive, self.spec.privacy_unit.is_some()) {
+            self.metrics.persons(Persons::of(&placement, unit), self.part.is_none());
         }
         if self.publishes_covers() {
             let axes: Vec<&Axis> = job.axes.iter().collect();
@@ -197,25 +213,24 @@ impl ClassBuilder<'_> {
     /// Every row is somewhere, every class satisfies the requirement, and few enough rows are left out.
     fn check_placement(&self, placement: &Placement, job: &Job) -> Result<()> {
         check_placement(placement, job.requirement, job.sensitive)?;
-        match self.is_whole {
-            true => {
+        match self.part {
+            // The limit holds for all parts together.
+            Some(_) => Ok(()),
+            None => {
                 check_suppressed_rows(self.spec, placement.rows as u64, placement.suppressed as u64)
             }
-            false => Ok(()),
         }
     }
 
     /// What every class must satisfy.
     fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
-        let (levels, populations) = (self.levels, self.populations);
-        let builder = RequirementBuilder { spec: self.spec, levels, populations };
-        let units = usize::from(self.spec.privacy_unit.is_some());
-        let values: Vec<&ModelledValues> =
-            table.modelled_values.iter().take(self.modelled - units).collect();
-        let mut required = builder.build(&values)?;
-        if units == 1 {
-            let column = self.modelled - 1;
-            required.models.extend(unit_models(self.spec, column));
+        let populations = self.part.map(|part| part.populations.as_slice()).unwrap_or_default();
+        let builder = RequirementBuilder { spec: self.spec, levels: self.levels, populations };
+        let (sensitive, unit) =
+            split_unit(&table.modelled_values, self.spec.privacy_unit.is_some());
+        let mut required = builder.build(&sensitive.iter().collect::<Vec<_>>())?;
+        if unit.is_some() {
+            required.models.extend(unit_models(self.spec, sensitive.len()));
         }
         Ok(required)
     }
@@ -228,7 +243,7 @@ impl ClassBuilder<'_> {
         // Another secret for every table: who knows the values of one release must not undo another.
         let spec = self.spec.to_string();
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
-        let part = self.part.map(|part| part.to_string());
+        let part = self.part.map(|part| part.number.to_string());
         let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
         let seed = self.spec.secret.seed(Purpose::Slicing).derive(purpose.chain(written));
         Ok(Some(Linked { places, seed }))

@@ -5,13 +5,12 @@ mod compact;
 mod emit;
 mod form;
 mod hierarchies;
-mod intake;
+mod memory;
 mod metrics;
 mod pass_through;
 mod pipeline;
 mod redact;
 mod requirement;
-mod room;
 mod runs;
 mod spill;
 

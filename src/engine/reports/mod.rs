@@ -106,7 +106,7 @@ pub struct PrivacySpec {
     pub(super) two_tables: bool,
     /// What is looked at in the buckets of a sliced table, `None` where classes are something else.
     pub(super) buckets: Option<BucketsSpec>,
-    /// Whether the last of the grouped columns tells persons apart.
+    /// Whether the privacy unit is among the grouped columns.
     pub(super) counts_persons: bool,
     /// The largest share of a class that one person may hold.
     pub(super) unit_share: Option<f64>,

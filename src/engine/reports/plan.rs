@@ -16,7 +16,7 @@ use super::two_tables::{plan_two_table_utility, plan_two_tables};
 use super::{AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, UtilitySpec};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
 use crate::engine::options::{Assignment, Grading, Options, constraint_columns, find_column};
-use crate::engine::plan::hierarchy_input;
+use crate::engine::plan::{hierarchy_input, with_unit};
 use crate::error::Error;
 use crate::measure::Targets;
 
@@ -125,8 +125,7 @@ fn plan_privacy(
     };
     let quasi_identifiers = if buckets.is_some() { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
-    // The privacy unit stands behind the sensitive columns.
-    let modelled: Vec<Column> = sensitive.into_iter().chain(units.iter().cloned()).collect();
+    let modelled = with_unit(sensitive, units.first().cloned());
     let (classes, input) = by_class(&quasi_identifiers, &modelled, published, "published")?;
     let spec = PrivacySpec {
         quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),

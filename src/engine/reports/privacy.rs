@@ -15,6 +15,7 @@ use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::exec::resolve_levels;
 use crate::engine::options::Grading;
+use crate::engine::plan::split_unit;
 use crate::measure::{ColumnRisk, Distribution, Measure, RankLevels, Risk, ValueCount};
 
 /// Reads the groups and measures them. Behind the published groups stand, where there are two
@@ -37,7 +38,7 @@ pub(super) async fn measure(
         Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
         None => None,
     };
-    let sensitive = spec.classes.sensitive.len() - usize::from(spec.counts_persons);
+    let sensitive = split_unit(&spec.classes.sensitive, spec.counts_persons).0.len();
     let mut meter = Meter {
         risk: Risk::new(spec.targets, sensitive),
         whole: Vec::new(),

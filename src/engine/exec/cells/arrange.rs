@@ -23,6 +23,7 @@ use crate::engine::exec::form::unit_models;
 use crate::engine::exec::pipeline::running;
 use crate::engine::exec::requirement::{RequirementBuilder, check_persons};
 use crate::engine::options::Spec;
+use crate::engine::plan::split_unit;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
 /// Puts the counts of all partitions together and merges what cannot stand alone.
@@ -54,8 +55,8 @@ pub(super) fn run(
 /// How many of the modelled columns have their values counted: all but the privacy unit, and that one too if
 /// `unit_share` bounds it.
 pub(super) fn counted_columns(spec: &Spec, layout: &Layout) -> usize {
-    let uncounted = spec.privacy_unit.is_some() && spec.unit_share.is_none();
-    layout.modelled.len() - usize::from(uncounted)
+    let (sensitive, _) = split_unit(&layout.modelled, spec.privacy_unit.is_some());
+    sensitive.len() + usize::from(spec.unit_share.is_some())
 }
 
 /// Decides which leaves can be a cell.
@@ -93,13 +94,11 @@ impl<'a> Stands<'a> {
             self.counts.modelled.iter().map(|of| Some(of.population().into())).collect();
         let levels = self.survey.levels.as_ref();
         let builder = RequirementBuilder { spec: self.spec, levels, populations: &populations };
-        let units = usize::from(self.spec.unit_share.is_some());
-        let sensitive = self.counts.modelled.len() - units;
-        let values: Vec<&ModelledValues> =
-            self.counts.modelled[..sensitive].iter().map(|of| &of.values).collect();
+        let (sensitive, unit) = split_unit(&self.counts.modelled, self.spec.unit_share.is_some());
+        let values: Vec<&ModelledValues> = sensitive.iter().map(|of| &of.values).collect();
         let mut requirement = builder.build(&values)?;
-        if units == 1 {
-            requirement.models.extend(unit_models(self.spec, sensitive));
+        if unit.is_some() {
+            requirement.models.extend(unit_models(self.spec, sensitive.len()));
         }
         let global = GlobalShares::new(&requirement, &self.columns);
         let mut tally = Tally::new(&requirement, &self.columns, &global);
@@ -166,8 +165,8 @@ fn plan(
         spec.models.t.map(|_| TableHeader::population(of)).transpose()
     };
     // Nothing is compared with the persons of the whole table.
-    let sensitive = counts.modelled.len() - usize::from(spec.unit_share.is_some());
-    let populations = counts.modelled[..sensitive].iter().map(population);
+    let (sensitive, _) = split_unit(&counts.modelled, spec.unit_share.is_some());
+    let populations = sensitive.iter().map(population);
     let populations = populations.collect::<crate::Result<Vec<_>>>()?;
     let header = TableHeader {
         values: survey.values,

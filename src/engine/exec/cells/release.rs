@@ -24,11 +24,11 @@ use crate::columnar::{
     Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
     pages_of_batch,
 };
-use crate::engine::exec::emit::Prepared;
-use crate::engine::exec::intake::{Intake, Shelf};
+use crate::engine::exec::form::Part;
+use crate::engine::exec::memory::{Emitting, Reading, ReleaseMemory};
 use crate::engine::exec::metrics::ReleaseMetrics;
 use crate::engine::exec::pipeline::{
-    self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of, running,
+    self, CancelOnDrop, Release, Resolved, guarded, pool_of, running,
 };
 use crate::model::{Cancel, Purpose, Seed};
 
@@ -53,18 +53,18 @@ pub(super) fn run(
             Ok((release, verified))
         })
         .await?;
-        let Verified { cells, summary, memory } = verified;
-        let memory = Arc::new(memory);
+        let Verified { cells, summary, shared } = verified;
+        let shared = Arc::new(shared);
         let first = summary_row(&out, summary);
         let parts = stream::iter(cells.into_iter().map(Ok::<_, DataFusionError>));
-        let rows = parts.map_ok(move |(cell, prepared)| {
-            let (out, memory) = (Arc::clone(&out), Arc::clone(&memory));
+        let rows = parts.map_ok(move |(cell, memory)| {
+            let (out, shared) = (Arc::clone(&out), Arc::clone(&shared));
             let mut place = 0;
-            let batches = release.emission().stream(&prepared, form.clone());
-            // The release and its memory live as long as rows of the cell leave.
+            let batches = release.emission().stream(&memory, form.clone());
+            // The stream of a cell holds the memory of its release, and all of them what they share.
             let batches = stream::once(async move { batches }).try_flatten();
             batches.map(move |batch| {
-                let _alive = (&prepared, &memory);
+                let _alive = &shared;
                 in_table(&batch?, |class| names.of(cell, class), &mut place, &out)
             })
         });
@@ -103,6 +103,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
         metrics: ReleaseMetrics::new(&exec.metrics),
         // Partitions work side by side.
         threads: (context.session_config().target_partitions() / partitions).max(1),
+        streams: 1,
         context,
         cancel: Cancel::default(),
     };
@@ -114,22 +115,22 @@ struct Cells {
     by_number: BTreeMap<u32, CellRows>,
     /// Rows of every cell of this partition.
     sizes: BTreeMap<u32, u64>,
-    /// What is known of the table, as it came and as it is read: every partition of the step before says it.
+    /// What is known of the table, encoded and decoded: every partition of the step before sends it.
     table: Option<(Vec<u8>, TableHeader)>,
-    /// Of what is known of the table.
+    /// Reserved for what is known of the table.
     memory: MemoryReservation,
 }
 
 struct CellRows {
     reader: Reader,
-    intake: Intake,
+    memory: ReleaseMemory<Reading>,
     rows: u64,
 }
 
 impl CellRows {
     fn new(release: &Release) -> Result<Self> {
         let reader = Reader::new(&release.layout, release.spec.secret)?;
-        Ok(Self { reader, intake: release.intake(1)?, rows: 0 })
+        Ok(Self { reader, memory: release.memory(1), rows: 0 })
     }
 }
 
@@ -148,7 +149,7 @@ impl Cells {
         }
         for cell in cells.by_number.values_mut() {
             let chunks = cell.reader.finish()?;
-            cell.intake.add(0, chunks, cell.reader.memory())?;
+            cell.memory.add(0, chunks, cell.reader.memory())?;
         }
         Ok(cells)
     }
@@ -218,16 +219,16 @@ impl Cells {
         let timer = release.metrics.encode_time.timer();
         let chunks = cell.reader.push(rows)?;
         timer.done();
-        let Err(refused) = cell.intake.add(0, chunks, cell.reader.memory()) else {
+        let Err(refused) = cell.memory.add(0, chunks, cell.reader.memory()) else {
             return Ok(());
         };
         // A cell that needs little must not fail because others hold much.
         let mut made_room = false;
         for (other, cell) in &self.by_number {
-            made_room |= *other != number && cell.intake.make_room()?;
+            made_room |= *other != number && cell.memory.make_room()?;
         }
         match self.by_number.get(&number) {
-            Some(cell) if made_room => cell.intake.reserve_again(),
+            Some(cell) if made_room => cell.memory.reserve(),
             _ => Err(refused),
         }
     }
@@ -240,14 +241,14 @@ impl Cells {
         handle: &tokio::runtime::Handle,
     ) -> Result<Verified> {
         let mut verified =
-            Verified { cells: Vec::new(), summary: Summary::default(), memory: self.memory };
+            Verified { cells: Vec::new(), summary: Summary::default(), shared: self.memory };
         let Some((_, table)) = self.table.take() else {
             return match self.by_number.is_empty() && self.sizes.is_empty() {
                 true => Ok(verified),
                 false => internal_err!("cells came without what is known of their table"),
             };
         };
-        let (mut readers, mut shelves) = (Vec::new(), Vec::new());
+        let (mut readers, mut cells) = (Vec::new(), Vec::new());
         for (number, rows) in self.sizes {
             let cell = match self.by_number.remove(&number) {
                 Some(cell) => cell,
@@ -257,7 +258,7 @@ impl Cells {
                 return Err(changed_input().into());
             }
             readers.push(cell.reader);
-            shelves.push((number, rows, Shelf::from(cell.intake)));
+            cells.push((number, rows, cell.memory));
         }
         if !self.by_number.is_empty() {
             return internal_err!("rows of a cell came without its header");
@@ -271,24 +272,24 @@ impl Cells {
             Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)?;
         drop(readers);
         timer.done();
-        for ((number, rows, shelf), coding) in shelves.into_iter().zip(codings) {
+        for ((number, rows, memory), coding) in cells.into_iter().zip(codings) {
             let part = Part { number, codes: codes.clone(), populations: populations.clone() };
-            let room = release.room(shelf, handle.clone());
             let before = release.metrics.suppressed_rows.value();
-            let formed = release.form_classes(coding, resolved, room, (1, Some(&part)))?;
+            let memory = memory.arrange(handle.clone());
+            let memory = release.form_classes(coding, resolved, memory, Some(&part))?;
             verified.summary.add(&Summary {
                 table_rows: table.rows,
                 table_cells: table.cells,
                 rows,
                 cells: 1,
-                published: formed.table.published() as u64,
+                published: memory.release().table.published() as u64,
                 suppressed: (release.metrics.suppressed_rows.value() - before) as u64,
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
                 lost: release.metrics.loss.get() * rows as f64,
                 unit_share: release.metrics.unit_share(),
             })?;
-            verified.cells.push((number, formed));
+            verified.cells.push((number, memory));
         }
         let summary = &verified.summary;
         release.metrics.loss.set(summary.lost / summary.rows.max(1) as f64);
@@ -301,10 +302,10 @@ impl Cells {
 
 /// The releases of all cells of a partition.
 struct Verified {
-    cells: Vec<(u32, Prepared)>,
+    cells: Vec<(u32, Arc<ReleaseMemory<Emitting>>)>,
     summary: Summary,
-    /// Of the values that all cells share.
-    memory: MemoryReservation,
+    /// Reserved for the values that all cells share.
+    shared: MemoryReservation,
 }
 
 /// A reader that has met all values of the table that matter to a cell.

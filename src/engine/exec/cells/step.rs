@@ -33,7 +33,7 @@ pub(super) const SUMMARY: &str = "__anonymize_summary";
 pub struct CellColumns {
     /// The quasi-identifiers, and behind them what is looked at as if it were one.
     pub quasi_identifiers: Vec<usize>,
-    /// The columns that models look at; the privacy unit is the last.
+    /// The columns that models look at, the privacy unit among them.
     pub modelled: Vec<usize>,
 }
 
