@@ -483,6 +483,8 @@ fn by_code(domain: &Domain, data_type: &DataType) -> Result<ArrayRef> {
     };
     match data_type {
         DataType::Dictionary(_, plain) => cast(&values, plain).map_err(failed()),
+        // Such a column is read as text, which does not cast back.
+        DataType::Null => Ok(new_null_array(&DataType::Null, values.len())),
         plain => cast(&values, plain).map_err(failed()),
     }
 }
