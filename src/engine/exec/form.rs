@@ -81,7 +81,8 @@ impl ClassBuilder<'_> {
     pub(super) fn work_bytes<'x>(
         &self,
         axes: impl Iterator<Item = &'x Axis>,
-        (rows, row_bytes): (usize, usize),
+        rows: usize,
+        row_bytes: usize,
         threads: usize,
     ) -> usize {
         let k = self.spec.k.max(1) as usize;

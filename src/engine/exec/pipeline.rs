@@ -301,7 +301,7 @@ impl Release {
             part.check(&coding)?;
         }
         let row_bytes = coding.row_bytes()?;
-        let work = builder.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
+        let work = builder.work_bytes(coding.axes(), rows, row_bytes, self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
         let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };

@@ -7,9 +7,9 @@ use datafusion::common::{Column, Result, plan_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
+use super::BothTables;
 use super::grouping::converted;
 use super::plan::{mistake, type_of};
 use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, grouped_type};
@@ -82,19 +82,18 @@ pub(super) fn compared_rows(
 /// Reads both tables, whose columns are those of the report, and compares their rules.
 pub(super) async fn measure(
     spec: &AssociationsSpec,
-    [original, published]: [&Arc<dyn ExecutionPlan>; 2],
-    tables: &[Arc<dyn ExecutionPlan>],
+    inputs: &BothTables<'_>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
-    let hierarchies = resolve(&spec.columns, tables, context).await?;
+    let hierarchies = resolve(&spec.columns, inputs.lookups, context).await?;
     let held = memory.size();
-    let schema = original.schema();
+    let schema = inputs.original.schema();
     let types = schema.fields().iter().map(|field| field.data_type().clone());
     let names = spec.columns.iter().map(|qi| qi.column.name.as_str());
     let mut cells: Vec<OriginalCells> =
         names.clone().zip(types.clone()).map(|(name, of)| OriginalCells::new(name, &of)).collect();
-    let mut batches = original.execute(0, Arc::clone(context))?;
+    let mut batches = inputs.original.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(redact_values)?;
         for (cells, column) in cells.iter_mut().zip(batch.columns()) {
@@ -111,7 +110,7 @@ pub(super) async fn measure(
     }
     let held = memory.size();
     let mut cells: Vec<LabelledCells> = names.clone().map(|_| LabelledCells::default()).collect();
-    let mut batches = published.execute(0, Arc::clone(context))?;
+    let mut batches = inputs.published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         let batch = batch.map_err(redact_values)?;
         for ((cells, column), name) in cells.iter_mut().zip(batch.columns()).zip(names.clone()) {

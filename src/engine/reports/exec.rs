@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-use super::{Report, constraints, privacy, sensitivity, utility};
+use super::{BothTables, Report, constraints, privacy, sensitivity, utility};
 use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
 
@@ -158,9 +158,9 @@ async fn measure(
         MemoryConsumer::new(report.function()).register(context.memory_pool());
     match (report, inputs) {
         (Report::Privacy(spec), inputs) => privacy::measure(spec, inputs, context, &memory).await,
-        (Report::TwoTableUtility(spec), [original, sensitive, tables @ ..]) => {
-            let two = (original, sensitive);
-            sensitivity::measure_two_tables(spec, two, tables, context, &memory).await
+        (Report::TwoTableUtility(spec), [original, published, lookups @ ..]) => {
+            let inputs = BothTables { original, published, lookups };
+            sensitivity::measure_two_tables(spec, &inputs, context, &memory).await
         }
         (Report::Constraints(spec), [published]) => {
             constraints::measure(spec, published.execute(0, Arc::clone(context))?).await
@@ -169,10 +169,14 @@ async fn measure(
             let graded = usize::from(spec.graded.is_some()).min(others.len());
             let (by_class, others) = others.split_at(graded);
             let by_class = by_class.first();
-            let rows = if spec.associations.is_some() { 2 } else { 0 };
-            let (rows, hierarchies) = others.split_at(rows.min(others.len()));
-            let rows = <[_; 2]>::try_from(rows.iter().collect::<Vec<_>>()).ok();
-            let tables = utility::Tables { original, published, by_class, rows, hierarchies };
+            let (rows, lookups) = match (&spec.associations, others) {
+                (Some(_), [original, published, lookups @ ..]) => {
+                    (Some(BothTables { original, published, lookups }), lookups)
+                }
+                _ => (None, others),
+            };
+            let groups = BothTables { original, published, lookups };
+            let tables = utility::Tables { groups, by_class, rows };
             utility::measure(spec, &tables, context, &memory).await
         }
         _ => datafusion::common::internal_err!("a report lost one of its inputs"),

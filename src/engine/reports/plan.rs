@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 use super::associations::{compared_rows, rule_limits};
 use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
-use super::grouping::{Set, converted, grouped, keys_of};
+use super::grouping::{Keys, Set, converted, grouped, keys_of};
 use super::node::ReportNode;
 use super::slices::of_buckets;
 use super::two_tables::{plan_two_table_utility, plan_two_tables};
@@ -174,7 +174,13 @@ pub(super) fn by_class(
         spec.sensitive.push(SensitiveSpec { name: column.name.clone(), is_ordered });
         keys.push(converted(Expr::Column(column.clone()), data_type, plain));
     }
-    let input = grouped(table, prefix, (keys, spec.class_keys), &spec.sets(), false)?;
+    let input = grouped(
+        table,
+        prefix,
+        Keys { exprs: keys, set_before: spec.class_keys },
+        &spec.sets(),
+        false,
+    )?;
     Ok((spec, input))
 }
 
@@ -235,8 +241,8 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
         keys: set.iter().flat_map(|column| spec.columns[*column].clone()).collect(),
     };
     let sets: Vec<Set> = spec.sets.iter().map(of_set).collect();
-    let set_before = keys.len();
-    let input = grouped(published, "published", (keys, set_before), &sets, false)?;
+    let keys = Keys { set_before: keys.len(), exprs: keys };
+    let input = grouped(published, "published", keys, &sets, false)?;
     report(Report::Constraints(spec), vec![input])
 }
 
@@ -333,8 +339,8 @@ fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPl
     };
     let keys: Vec<Expr> = columns.iter().map(key).collect::<Result<_>>()?;
     let sets: Vec<Set> = (0..keys.len()).map(|key| Set { phase: 0, keys: vec![key] }).collect();
-    let set_before = keys.len();
-    grouped(original, "original", (keys, set_before), &sets, true)
+    let keys = Keys { set_before: keys.len(), exprs: keys };
+    grouped(original, "original", keys, &sets, true)
 }
 
 /// The classes, and the distinct published values of every quasi-identifier.
@@ -384,7 +390,7 @@ fn published_input(
             sets.push(Set { phase: 0, keys });
         }
     }
-    grouped(published, "published", (keys, class_keys), &sets, false)
+    grouped(published, "published", Keys { exprs: keys, set_before: class_keys }, &sets, false)
 }
 
 pub(super) fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {

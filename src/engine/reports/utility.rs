@@ -10,20 +10,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
 use super::grouping::Groups;
-use super::{UtilitySpec, sensitivity};
+use super::{BothTables, UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::exec::{resolve, resolve_levels};
 use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.
 pub(super) struct Tables<'a> {
-    pub(super) original: &'a Arc<dyn ExecutionPlan>,
-    pub(super) published: &'a Arc<dyn ExecutionPlan>,
+    /// The groups of both tables.
+    pub(super) groups: BothTables<'a>,
     /// The sensitive values by class, where levels of sensitivity are given.
     pub(super) by_class: Option<&'a Arc<dyn ExecutionPlan>>,
     /// The rows of both tables, where associations are asked for.
-    pub(super) rows: Option<[&'a Arc<dyn ExecutionPlan>; 2]>,
-    pub(super) hierarchies: &'a [Arc<dyn ExecutionPlan>],
+    pub(super) rows: Option<BothTables<'a>>,
 }
 
 /// Reads the distinct values of the original, then the published groups against them.
@@ -33,9 +32,9 @@ pub(super) async fn measure(
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
-    let hierarchies = resolve(&spec.quasi_identifiers, tables.hierarchies, context).await?;
+    let hierarchies = resolve(&spec.quasi_identifiers, tables.groups.lookups, context).await?;
     let (originals, incomplete_rows) =
-        read_originals(spec, tables.original, context, memory).await?;
+        read_originals(spec, tables.groups.original, context, memory).await?;
     let rows_original = originals.first().map_or(0, Originals::rows);
     let mut columns = Vec::with_capacity(originals.len());
     for ((originals, hierarchy), published) in
@@ -53,20 +52,19 @@ pub(super) async fn measure(
         open: None,
         reconstruction: Some(0.0),
     };
-    let mut batches = tables.published.execute(0, Arc::clone(context))?;
+    let mut batches = tables.groups.published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         meter.add(&batch?)?;
     }
     let mut measures = meter.finish(rows_original, incomplete_rows)?;
     if let (Some(graded), Some(by_class)) = (&spec.graded, tables.by_class) {
-        let levels = resolve_levels(&graded.grading, tables.hierarchies, context).await?;
+        let levels = resolve_levels(&graded.grading, tables.groups.lookups, context).await?;
         let grading = Some((&graded.grading, levels));
         let found = sensitivity::read(&graded.classes, by_class, grading, context, memory).await?;
         measures.extend(found.distances(spec.quasi_identifiers.len()));
     }
-    if let (Some(associations), Some(rows)) = (&spec.associations, tables.rows) {
-        let found =
-            super::associations::measure(associations, rows, tables.hierarchies, context, memory);
+    if let (Some(associations), Some(rows)) = (&spec.associations, &tables.rows) {
+        let found = super::associations::measure(associations, rows, context, memory);
         measures.extend(found.await?);
     }
     Ok(measures)

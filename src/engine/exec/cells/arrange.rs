@@ -44,7 +44,7 @@ pub(super) fn run(
             let counts = LeafCounts::merge(&layout, &by_partition(pages), sizes)?;
             check_persons(&spec, counts.nobody)?;
             let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
-            let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;
+            let plan = plan(&spec, survey, &counts, cell_of_leaf, partitions)?;
             Ok(pages_to_batch(&plan.to_pages()?)?)
         })
         .await
@@ -145,7 +145,8 @@ impl<'a> Stands<'a> {
 fn plan(
     spec: &Spec,
     survey: Survey,
-    (counts, cell_of_leaf): (LeafCounts, Vec<u32>),
+    counts: &LeafCounts,
+    cell_of_leaf: Vec<u32>,
     partitions: usize,
 ) -> Result<CellPlan> {
     let leaves = cell_of_leaf.len();
