@@ -37,7 +37,7 @@ pub use plan::{AnonymizeNode, check_may_be_written};
 pub use reports::{Published, ReportExec, ReportNode, plan_privacy_report, plan_utility_report};
 pub use rules::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns,
-    PlanForCluster, holds_release, read_what_files_hold, writes_release,
+    PlanForCluster, holds_release, ignore_file_statistics, writes_release,
 };
 pub use sql::{
     AnonymizeRelationPlanner, register_all, register_sql, use_seed, with_cluster_planning,

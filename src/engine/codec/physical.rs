@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, decode, encode, ours, unknown};
+use super::{Kind, decode, encode, split_header, unknown};
 use crate::engine::census::{CensusExec, CensusScan};
 use crate::engine::exec::{
     AnonymizeExec, CellExec, CellStep, CompactBatchesExec, RedactErrorsExec, ReleaseShape,
@@ -56,7 +56,7 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some((kind, contents)) = ours(buf)? else {
+        let Some((kind, contents)) = split_header(buf)? else {
             return self.inner.try_decode(buf, inputs, context, converter);
         };
         if kind == Kind::Anonymize as u8 {

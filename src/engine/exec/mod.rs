@@ -68,7 +68,7 @@ pub struct AnonymizeExec {
     projection: Option<Vec<usize>>,
     /// Columns of the output that may show in the order of a class's rows.
     order_by: Vec<usize>,
-    /// Rows after which nobody reads on.
+    /// The most rows that are wanted.
     fetch: Option<usize>,
     /// Whether the whole input must be read by one task.
     one_task: bool,
@@ -90,7 +90,7 @@ pub struct ReleaseShape {
     pub projection: Option<Vec<usize>>,
     /// Columns of the output that may show in the order of a class's rows.
     pub order_by: Vec<usize>,
-    /// Rows after which nobody reads on.
+    /// The most rows that are wanted.
     pub fetch: Option<usize>,
     /// Whether the whole input must be read by one task.
     pub one_task: bool,
@@ -337,7 +337,7 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(metrics::shown(&self.metrics, self.is_remote))
+        Some(metrics::exported(&self.metrics, self.is_remote))
     }
 
     fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {

@@ -1,4 +1,4 @@
-//! An operator that hands on the rows of its input, one for one and in their order.
+//! An operator that passes on the rows of its input, one for one and in order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// What is done to the batches on their way.
+/// What a [`PassThroughExec`] does to batches.
 pub trait Pass: fmt::Debug + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
@@ -24,7 +24,7 @@ pub trait Pass: fmt::Debug + Send + Sync + 'static {
     fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream>;
 }
 
-/// Hands on the rows of its input, with something done to the batches on their way.
+/// Passes on the rows of its input in batches that a [`Pass`] has changed.
 #[derive(Debug)]
 pub struct PassThroughExec<P> {
     input: Arc<dyn ExecutionPlan>,

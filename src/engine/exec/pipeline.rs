@@ -49,7 +49,7 @@ struct Source {
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
 }
 
-/// What files and tables beside the input hold.
+/// Hierarchies and levels of sensitivity, read from their files and tables.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) hierarchies: Vec<Option<ResolvedHierarchy>>,
@@ -139,7 +139,7 @@ pub(super) async fn run_both(
     Ok([quasi_identifiers?, sensitive?])
 }
 
-/// The same batches; the work is cancelled when the last stream that somebody holds is dropped.
+/// The same batches; dropping the last stream cancels the work.
 pub(super) fn guarded(
     batches: impl Stream<Item = Result<RecordBatch>>,
     guard: Arc<CancelOnDrop>,
@@ -237,7 +237,7 @@ impl Release {
                 let coding = coding?;
                 self.form_classes(coding, &resolved, memory, None)
             };
-            let memory = pool_of(self.threads)?.install(form)?;
+            let memory = thread_pool(self.threads)?.install(form)?;
             Ok((self, memory))
         })
         .await
@@ -315,7 +315,7 @@ impl Release {
         }
         timer.done();
         let VerifiedClasses { classes, cells } = builder.build(&mut table)?;
-        // Of all that the method took, its classes stay.
+        // Of what the method allocated, only the classes stay.
         memory.shrink_method(class_bytes(&classes, &cells))?;
         let table = Arc::new(ReleaseTable::new(table, classes, cells));
         let shape = OutputShape {
@@ -336,7 +336,7 @@ impl Release {
     }
 }
 
-/// What the columns of an input are to a release.
+/// Which columns of an input a release reads, and for what.
 pub(super) fn layout(
     spec: &Spec,
     binding: &Binding,
@@ -364,7 +364,7 @@ pub(in crate::engine) fn running<T: Send + 'static>(
 }
 
 /// Threads for one computation.
-pub(super) fn pool_of(threads: usize) -> Result<rayon::ThreadPool> {
+pub(super) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()

@@ -59,7 +59,7 @@ pub(super) struct Runs {
     pub(super) units: Vec<Unit>,
 }
 
-/// What runs are made from.
+/// Writes runs from spilled payload.
 pub(super) struct RunWriter<'a> {
     pub(super) table: &'a ReleaseTable,
     pub(super) schema: &'a SchemaRef,

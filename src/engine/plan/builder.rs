@@ -28,7 +28,7 @@ impl Anonymize {
 
     /// A release for several recipients, each of whom can know some of the columns: every
     /// combination of published values in the columns of a constraint occurs at least k times.
-    pub fn with_constraints<C: Into<String>>(
+    pub fn for_constraints<C: Into<String>>(
         constraints: impl IntoIterator<Item = (Vec<C>, u32)>,
     ) -> Self {
         Self::default().constraints(constraints)
@@ -121,7 +121,7 @@ impl Anonymize {
     ///     .quasi_identifiers(["age"])
     ///     .sensitive(["disease"])
     ///     .method("alpha_k")
-    ///     .graded([0.25, 0.5], Sensitivity::listed(levels), AlphaScope::Value)
+    ///     .alpha_by_level([0.25, 0.5], Sensitivity::listed(levels), AlphaScope::Value)
     ///     .publish(Publish::Sensitive)
     ///     .apply(visits)?;
     /// // The one HIV row needs three others.
@@ -129,7 +129,7 @@ impl Anonymize {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn graded(
+    pub fn alpha_by_level(
         self,
         alphas: impl IntoIterator<Item = f64>,
         sensitivity: Sensitivity,

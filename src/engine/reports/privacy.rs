@@ -91,7 +91,7 @@ struct Meter<'a> {
     persons: Option<PersonsFound>,
 }
 
-/// What was found of the persons of a class.
+/// The fewest persons of a class, and the largest share of a class that one person holds.
 #[derive(Default)]
 struct PersonsFound {
     fewest: Option<u64>,

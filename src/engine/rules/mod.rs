@@ -8,7 +8,7 @@ mod redact;
 mod visible_order;
 
 pub use cluster::PlanForCluster;
-pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
+pub use file_statistics::{ForgetFileStatistics, ignore_file_statistics};
 pub use planner::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,
 };

@@ -1,4 +1,4 @@
-//! Teaching a session the functions.
+//! Registering the functions with a session.
 
 use std::sync::Arc;
 

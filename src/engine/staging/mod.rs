@@ -202,12 +202,12 @@ impl Staging {
         match (written, end.load(Ordering::SeqCst)) {
             (Ok(rows), true) => Ok(rows),
             (Ok(_), false) => Err(self.area.failed("the writer did not take all rows")),
-            (Err(error), _) => Err(self.plainly(error)),
+            (Err(error), _) => Err(self.with_cause(error)),
         }
     }
 
-    /// DataFusion's writers do not say why a file could not be written, and call it an internal error.
-    fn plainly(&self, error: DataFusionError) -> DataFusionError {
+    /// The error with the cause that the store gave: DataFusion's writers drop it and report an internal error.
+    fn with_cause(&self, error: DataFusionError) -> DataFusionError {
         match self.area.failure() {
             Some(failure) => self.area.failed(format!(
                 "the files cannot be written there; see whether the place is writable for this user and has space \

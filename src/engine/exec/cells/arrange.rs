@@ -43,7 +43,7 @@ pub(super) fn run(
             let sizes = (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
             let counts = LeafCounts::merge(&layout, &by_partition(pages), sizes)?;
             check_persons(&spec, counts.nobody)?;
-            let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
+            let cell_of_leaf = LeafMerger::new(&spec, &survey, &counts, &layout)?.cells()?;
             let plan = plan(&spec, survey, &counts, cell_of_leaf, partitions)?;
             Ok(pages_to_batch(&plan.to_pages()?)?)
         })
@@ -59,15 +59,15 @@ pub(super) fn counted_columns(spec: &Spec, layout: &Layout) -> usize {
     sensitive.len() + usize::from(spec.unit_share.is_some())
 }
 
-/// Decides which leaves can be a cell.
-struct Stands<'a> {
+/// Merges neighbouring leaves until each cell satisfies the requirement by itself.
+struct LeafMerger<'a> {
     spec: &'a Spec,
     survey: &'a Survey,
     counts: &'a LeafCounts,
     columns: Vec<SensitiveColumn>,
 }
 
-impl<'a> Stands<'a> {
+impl<'a> LeafMerger<'a> {
     fn new(
         spec: &'a Spec,
         survey: &'a Survey,

@@ -27,8 +27,8 @@ pub(super) struct Arranged {
     _memory: MemoryReservation,
 }
 
-/// What a partition of rows has sent on before them.
-struct Sent {
+/// The headers that a partition has sent.
+struct SentHeaders {
     /// By cell.
     cells: Vec<bool>,
     /// Keys of the partitions that have the header of the table.
@@ -49,7 +49,7 @@ pub(super) fn run(
         let plan = &cells.plan;
         let codes = GlobalCodes::new(&layout, &plan.header.values)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
-        let mut sent = Sent { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
+        let mut sent = SentHeaders { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
         // A table without rows has cells nevertheless.
         let is_empty = plan.rows.iter().all(|rows| *rows == 0);
         let first = is_empty.then(|| cells.headers(&mut sent, &out, |_| true));
@@ -89,7 +89,7 @@ impl Arranged {
     /// gets its first cell.
     fn headers(
         &self,
-        sent: &mut Sent,
+        sent: &mut SentHeaders,
         schema: &SchemaRef,
         wanted: impl Fn(u32) -> bool,
     ) -> Result<RecordBatch> {
@@ -125,7 +125,7 @@ impl Arranged {
         batch: &RecordBatch,
         codes: &GlobalCodes,
         schema: &SchemaRef,
-        sent: &mut Sent,
+        sent: &mut SentHeaders,
     ) -> Result<Vec<RecordBatch>> {
         let cell = |row| self.plan.cell_of_leaf[leaf_of(&self.plan.tree, codes, row) as usize];
         let cells = UInt32Array::from_iter_values((0..batch.num_rows()).map(cell));

@@ -14,7 +14,7 @@ use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_b
 use crate::method::cells::CutTree;
 use crate::model::Purpose;
 
-/// What is known of the table when its rows are counted.
+/// The survey of the step before, and its memory.
 #[derive(Debug)]
 pub(super) struct Surveyed {
     survey: Survey,
@@ -53,8 +53,8 @@ pub(super) fn run(
             memory.try_resize(counter.memory())?;
         }
         let mut pages = counter.finish()?;
-        // What the next step needs to know of the table. A cluster may number the partitions of every task anew:
-        // then some of them say it again.
+        // The next step needs the survey too. On a cluster every task numbers its partitions from 0, so the survey
+        // may be sent several times.
         if partition == 0 {
             pages.extend(survey.to_pages()?);
         }

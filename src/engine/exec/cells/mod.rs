@@ -91,7 +91,7 @@ pub struct CellExec {
     shared: Arc<Shared>,
 }
 
-/// What the partitions of one operator find out together. On a cluster every partition is alone.
+/// What the partitions of one operator compute once and share. On a cluster every task computes its own.
 #[derive(Debug, Default)]
 struct Shared {
     survey: Once<count::Surveyed>,
@@ -380,7 +380,7 @@ impl ExecutionPlan for CellExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(super::metrics::shown(&self.metrics, self.is_remote))
+        Some(super::metrics::exported(&self.metrics, self.is_remote))
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {

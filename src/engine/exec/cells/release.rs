@@ -28,7 +28,7 @@ use crate::engine::exec::form::Part;
 use crate::engine::exec::memory::{Emitting, Reading, ReleaseMemory};
 use crate::engine::exec::metrics::ReleaseMetrics;
 use crate::engine::exec::pipeline::{
-    self, CancelOnDrop, Release, Resolved, guarded, pool_of, running,
+    self, CancelOnDrop, Release, Resolved, guarded, running, thread_pool,
 };
 use crate::model::{Cancel, Purpose, Seed};
 
@@ -48,7 +48,7 @@ pub(super) fn run(
         let read = Cells::read(&release, input).await?;
         let handle = tokio::runtime::Handle::current();
         let (release, verified) = running(move || {
-            let pool = pool_of(release.threads)?;
+            let pool = thread_pool(release.threads)?;
             let verified = pool.install(|| read.form_classes(&release, &resolved, &handle))?;
             Ok((release, verified))
         })
@@ -65,7 +65,7 @@ pub(super) fn run(
             let batches = stream::once(async move { batches }).try_flatten();
             batches.map(move |batch| {
                 let _alive = &shared;
-                in_table(&batch?, |class| names.of(cell, class), &mut place, &out)
+                with_order_columns(&batch?, |class| names.of(cell, class), &mut place, &out)
             })
         });
         Ok::<_, DataFusionError>(stream::once(async { first }).chain(rows.try_flatten()))
@@ -89,7 +89,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
     let mut form = pipeline::form(&exec.spec, binding, &columns, &mut payload);
     let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
     form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
-    // What rows are ordered by, whether or not it is published.
+    // Rows are ordered by class, whether or not it is published.
     form.columns.push(OutputColumn::ClassId);
     let class = Field::new(CLASS, DataType::UInt64, false);
     let fields = schema.fields().iter().map(|field| field.as_ref().clone());
@@ -266,7 +266,7 @@ impl Cells {
         release.check_privacy_unit(&readers)?;
         let populations = populations(&table);
         let codes: Vec<u32> = table.values.iter().map(|values| values.len() as u32).collect();
-        readers.push(known(release, table.values, table.populations)?);
+        readers.push(reader_of_values(release, table.values, table.populations)?);
         let timer = release.metrics.encode_time.timer();
         let codings =
             Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)?;
@@ -309,7 +309,7 @@ struct Verified {
 }
 
 /// A reader that has met all values of the table that matter to a cell.
-fn known(
+fn reader_of_values(
     release: &Release,
     values: Vec<ArrayRef>,
     populations: Vec<Option<(ArrayRef, Arc<[u64]>)>>,
@@ -324,7 +324,7 @@ fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {
     table.populations.iter().map(counts).collect()
 }
 
-/// The row that a partition starts with.
+/// The row that a partition sends before all others.
 fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
     let fields = schema.fields();
     let empty = fields[..fields.len() - 2].iter();
@@ -336,7 +336,7 @@ fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
 }
 
 /// Rows of a cell with what they are ordered by.
-fn in_table(
+fn with_order_columns(
     batch: &RecordBatch,
     name: impl Fn(u64) -> u64,
     place: &mut u32,
@@ -369,8 +369,8 @@ fn in_table(
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Numbers for the classes of all cells, different for each, that tell nothing to who does not know the seed:
-/// a keyed permutation of 64 bits (four rounds of Feistel's network over cell and class).
+/// Numbers for the classes of all cells, unique and without meaning to anybody who does not know the seed: a keyed
+/// permutation of 64 bits (a Feistel network of four rounds over cell and class).
 #[derive(Debug, Clone, Copy)]
 struct ClassNames(Seed);
 
