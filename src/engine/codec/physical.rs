@@ -108,7 +108,7 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             let contents = WireAnonymize {
                 spec: Spec::clone(exec.spec()),
                 binding: exec.binding().clone(),
-                shape: exec.shape(),
+                shape: exec.shape().clone(),
             };
             return encode(Kind::Anonymize, &contents, buf);
         }

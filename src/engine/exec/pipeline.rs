@@ -18,7 +18,7 @@ use super::hierarchies::{resolve, resolve_levels};
 use super::memory::{Arranging, Emitting, OutputShape, Reading, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
-use super::{AnonymizeExec, full_schema};
+use super::{AnonymizeExec, ReleaseShape, full_schema};
 use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
@@ -88,15 +88,10 @@ pub(super) fn run(
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
     let mut payload = Vec::new();
-    let columns = exec.binding.output(exec.spec.class_id);
-    let columns: Vec<OutputColumn> = match &exec.projection {
-        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
-        None => columns,
-    };
-    let mut form = form(&exec.spec, &exec.binding, &columns, &mut payload);
+    let ReleaseShape { projection, order_by, .. } = &exec.shape;
+    let projection = projection.as_deref();
+    let mut form = projected_form(&exec.spec, &exec.binding, projection, order_by, &mut payload);
     form.schema = Arc::clone(&schema);
-    let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column));
-    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
     let (release, source) = Release::new(exec, context, payload, 1)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let batches = async move {
@@ -150,8 +145,28 @@ pub(super) fn guarded(
     })
 }
 
+/// How the wanted columns of a release are published, the rows of a class in the order of some of them. Payload that
+/// it needs is added to `payload`.
+pub(super) fn projected_form(
+    spec: &Spec,
+    binding: &Binding,
+    projection: Option<&[usize]>,
+    order_by: &[usize],
+    payload: &mut Vec<usize>,
+) -> ReleaseForm {
+    let columns = binding.output(spec.class_id);
+    let columns: Vec<OutputColumn> = match projection {
+        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
+        None => columns,
+    };
+    let mut form = form(spec, binding, &columns, payload);
+    let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
+    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
+    form
+}
+
 /// How a table of these columns is published. Payload that it needs is added to `payload`.
-pub(super) fn form(
+fn form(
     spec: &Spec,
     binding: &Binding,
     columns: &[OutputColumn],
@@ -199,7 +214,7 @@ impl Release {
         let release = Self {
             spec: Arc::clone(&exec.spec),
             layout: Arc::new(layout),
-            fetch: exec.fetch,
+            fetch: exec.shape.fetch,
             metrics: ReleaseMetrics::new(&exec.metrics),
             threads: context.session_config().target_partitions().max(1),
             streams,

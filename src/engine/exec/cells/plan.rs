@@ -97,8 +97,8 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
         binding: release.binding.clone(),
         input_schema: release.input.schema(),
         schema: release.schema(),
-        projection: release.projection.clone(),
-        order_by: release.order_by.clone(),
+        projection: release.shape.projection.clone(),
+        order_by: release.shape.order_by.clone(),
     };
     let classes = new(step, children)?;
 
@@ -109,7 +109,7 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let step = CellStep::Gather {
         schema: release.schema(),
         class_ids: release.class_id_columns(),
-        fetch: release.fetch,
+        fetch: release.shape.fetch,
     };
     new(step, vec![merged])
 }

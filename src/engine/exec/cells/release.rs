@@ -80,15 +80,9 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
     else {
         return internal_err!("a step of a release in cells is another one");
     };
-    let columns = binding.output(exec.spec.class_id);
-    let columns: Vec<OutputColumn> = match projection {
-        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
-        None => columns,
-    };
-    let mut payload = Vec::new();
-    let mut form = pipeline::form(&exec.spec, binding, &columns, &mut payload);
-    let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
-    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
+    let (mut payload, projection) = (Vec::new(), projection.as_deref());
+    let mut form =
+        pipeline::projected_form(&exec.spec, binding, projection, order_by, &mut payload);
     // Rows are ordered by class, whether or not it is published.
     form.columns.push(OutputColumn::ClassId);
     let class = Field::new(CLASS, DataType::UInt64, false);
