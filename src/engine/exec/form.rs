@@ -241,7 +241,7 @@ impl ClassBuilder<'_> {
             return Ok(None);
         }
         let places = table.domains.iter().map(Domain::places).collect::<crate::Result<_>>()?;
-        // Another secret for every table: who knows the values of one release must not undo another.
+        // A secret per table: the values of one release must not help to undo another.
         let spec = self.spec.to_string();
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
         let part = self.part.map(|part| part.number.to_string());

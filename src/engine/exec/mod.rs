@@ -354,7 +354,7 @@ impl ExecutionPlan for AnonymizeExec {
         self.shape.fetch
     }
 
-    /// Takes in a projection, so that columns nobody reads are not made.
+    /// Embeds a projection, so that columns nobody reads are not made.
     fn try_swapping_with_projection(
         &self,
         projection: &ProjectionExec,

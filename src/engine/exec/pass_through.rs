@@ -20,7 +20,7 @@ pub trait Pass: fmt::Debug + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
 
-    /// The stream that leaves, given how the input's was opened.
+    /// The output stream, given that of the input or the error of opening it.
     fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream>;
 }
 

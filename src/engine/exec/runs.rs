@@ -101,7 +101,7 @@ impl RunWriter<'_> {
         Ok(runs)
     }
 
-    /// Puts neighbouring runs together, whose rows number `rows` in all.
+    /// Merges neighbouring runs; all runs together have `rows` rows.
     fn merge(&self, runs: Runs, rows: u32) -> Result<Runs> {
         let Runs { firsts, mut files, units } = runs;
         let mut merged = Runs { firsts: Vec::new(), files: Vec::new(), units };

@@ -55,7 +55,7 @@ impl OpenSpill {
     }
 
     pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        // Nothing else ends a thread that writes one batch after the other.
+        // A thread that writes one batch after the other has no other point to stop at.
         self.cancel.check()?;
         (self.write)(Some(batch)).map(|_| ())
     }

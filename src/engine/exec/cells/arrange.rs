@@ -26,7 +26,7 @@ use crate::engine::options::Spec;
 use crate::engine::plan::split_unit;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
-/// Puts the counts of all partitions together and merges what cannot stand alone.
+/// Merges the counts of all partitions, and then the leaves that cannot be cells of their own.
 pub(super) fn run(
     exec: CellExec,
     layout: Layout,
@@ -141,7 +141,7 @@ impl<'a> LeafMerger<'a> {
     }
 }
 
-/// What is known of the cells.
+/// The plan of the cells: their leaves, rows and exchange keys.
 fn plan(
     spec: &Spec,
     survey: Survey,
@@ -179,7 +179,7 @@ fn plan(
     Ok(CellPlan { tree: survey.tree, cell_of_leaf, keys, rows, header })
 }
 
-/// Keys that the exchange spreads evenly: the largest cell goes where there is least, and so on.
+/// Exchange keys that spread the cells evenly: from the largest on, each goes to the partition with the fewest rows.
 fn keys(rows: &[u64], partitions: usize) -> Result<Vec<u32>> {
     let of_partition = partition_keys(partitions)?;
     let mut by_size: Vec<usize> = (0..rows.len()).collect();

@@ -18,11 +18,11 @@ use super::step::{CellColumns, WHOLE_TABLE};
 use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{CellPlan, GlobalCodes, Layout};
 
-/// The cells of a table, and what each of them must know of it.
+/// The plan of the cells, and the header that goes to every partition of them.
 #[derive(Debug)]
 pub(super) struct Arranged {
     plan: CellPlan,
-    /// What every partition of cells must know of the table, as it travels.
+    /// The header of the table, encoded.
     header: Vec<u8>,
     _memory: MemoryReservation,
 }

@@ -83,7 +83,7 @@ impl Gathering {
         Ok(None)
     }
 
-    /// Summaries come first; rows are handed on when all of them are there and sound.
+    /// Summaries come first; rows are passed on when all summaries were checked.
     fn take_in(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let published = self.schema.fields().len();
         let classes = batch.column(published).as_primitive::<UInt64Type>();

@@ -1,5 +1,4 @@
-//! A release in cells: parts of a table that are anonymized apart from each other, on as many machines as
-//! there are.
+//! A release in cells: parts of a table that are anonymized independently, on any number of machines.
 //!
 //! ```text
 //! CellGatherExec              looks at all parts together; nothing leaves before every cell is verified
@@ -19,15 +18,14 @@
 //!
 //! (CoalescePartitionsExec stands over each of the last four: on a cluster it is where a stage ends.)
 //!
-//! Sketch, count and assignment are one pass each over the partitions of the input, wherever they are. Between the
-//! steps go only values and counts, which one task puts together for all others, and once all rows, by cell. What a step tells the next depends on the values of the
-//! rows, so the release is the same for any partitioning of the input.
+//! Sketch, count and assignment are one pass each over the partitions of the input, wherever they are. Steps exchange
+//! only notes, values and counts that one task merges for all others, and once all rows, by cell. Notes depend on the
+//! multiset of the rows alone, so the release is the same for any partitioning of the input.
 //!
-//! **Fail closed.** A partition of `CellReleaseExec` lets no row go before all its cells are verified, and
-//! first of all says what it has made. The merge cannot hand on a row before it has heard from every
-//! partition (on a cluster: before all of them have ended), and `CellGatherExec` looks at these
-//! summaries first: all rows that were counted must be there, and the share of suppressed rows is that of
-//! the whole table.
+//! **Fail closed.** A partition of `CellReleaseExec` emits nothing before all its cells are verified, and then a
+//! summary first. The merge cannot pass on a row before it has the summary of every partition (on a cluster:
+//! before all of them have ended), and `CellGatherExec` checks the summaries first: every row that was counted must be
+//! there, and the limit on suppressed rows holds for the whole table.
 
 mod arrange;
 mod assign;
@@ -217,7 +215,7 @@ impl Notes {
         let mut pages = Vec::new();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
-            // As they have travelled, and what is made of them.
+            // Encoded and decoded.
             memory.try_grow(2 * batch.get_array_memory_size())?;
             pages.extend(pages_of_batch(&batch)?);
         }

@@ -195,7 +195,7 @@ impl Cells {
                 false => internal_err!("a table has two different headers"),
             };
         }
-        // As it came, its values, and the numbers and codes that they get.
+        // The bytes, the decoded values, and the numbers and codes of each value.
         self.memory.try_grow(4 * bytes.len())?;
         let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
         let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
@@ -329,7 +329,7 @@ fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Rows of a cell with what they are ordered by.
+/// Rows of a cell with the columns that order them among all cells.
 fn with_order_columns(
     batch: &RecordBatch,
     name: impl Fn(u64) -> u64,

@@ -179,8 +179,8 @@ pub(super) fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
     order_by(&[CLASS], schema)
 }
 
-/// The same, and each class with its rows in order. All of them are in one partition: what is sorted so in every
-/// partition can be merged by class alone, which is a number.
+/// The same, with the rows of each class in order. A class is in one partition, so sorted partitions are merged by
+/// class alone, which is a number.
 pub(super) fn row_order(schema: &SchemaRef) -> Result<LexOrdering> {
     order_by(&[CLASS, PLACE], schema)
 }

@@ -13,7 +13,7 @@ use crate::engine::exec::pipeline::running;
 use crate::hierarchy::Axis;
 use crate::method::cells::{CutTree, Sample};
 
-/// Puts the sketches of all partitions together and cuts their sample.
+/// Merges the sketches of all partitions and cuts their sample.
 pub(super) fn run(
     exec: CellExec,
     layout: Layout,
