@@ -19,10 +19,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, assert_eq_or_internal_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
@@ -39,6 +38,7 @@ use datafusion::physical_plan::{
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
+pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
 pub use redact::RedactErrorsExec;
 
@@ -275,13 +275,6 @@ impl ExecutionPlan for AnonymizeExec {
         InputDistributionRequirements::new(input.chain(hierarchies).collect())
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
     fn replace_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
@@ -298,16 +291,7 @@ impl ExecutionPlan for AnonymizeExec {
         Ok(Arc::new(plan))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,

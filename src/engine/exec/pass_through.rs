@@ -4,16 +4,37 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// What `ExecutionPlan` requires of every operator and is the same in ours: none evaluates expressions.
+macro_rules! common_plan_methods {
+    () => {
+        fn apply_expressions(
+            &self,
+            _f: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::common::Result<
+                datafusion::common::tree_node::TreeNodeRecursion,
+            >,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn ExecutionPlan>> {
+            use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute;
+            self.replace_children(children, ReplaceChildrenOptions::new(Recompute))
+        }
+    };
+}
+pub(in crate::engine) use common_plan_methods;
 
 /// What a [`PassThroughExec`] does to batches.
 pub trait Pass: fmt::Debug + Send + Sync + 'static {
@@ -68,13 +89,6 @@ impl<P: Pass> ExecutionPlan for PassThroughExec<P> {
         vec![false]
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
@@ -84,13 +98,7 @@ impl<P: Pass> ExecutionPlan for PassThroughExec<P> {
         Ok(Arc::new(Self::new(children.swap_remove(0))))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,

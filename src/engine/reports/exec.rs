@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray};
 use datafusion::arrow::compute::SortOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, assert_eq_or_internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalExpr,
-    PhysicalSortRequirement,
+    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalSortRequirement,
 };
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
@@ -28,6 +26,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use super::{BothTables, Report, constraints, privacy, sensitivity, utility};
+use crate::engine::exec::common_plan_methods;
 use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
 
@@ -104,13 +103,6 @@ impl ExecutionPlan for ReportExec {
         self.inputs.iter().enumerate().map(ordering).collect()
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
     fn replace_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
@@ -120,13 +112,7 @@ impl ExecutionPlan for ReportExec {
         Ok(Arc::new(Self::new(Arc::clone(&self.report), children)))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,

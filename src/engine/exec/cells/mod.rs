@@ -47,12 +47,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
@@ -66,12 +65,14 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use self::once::Once;
 use self::step::{CELL_KEY, class_order};
+use super::common_plan_methods;
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
 use crate::engine::options::Spec;
 use crate::engine::{mark_redacted, redact_values};
 
 /// One operator of a release in cells; see the module.
+#[derive(Clone)]
 pub struct CellExec {
     // Configuration
     spec: Arc<Spec>,
@@ -184,19 +185,6 @@ impl CellExec {
 
     async fn resolved(&self, context: &Arc<TaskContext>) -> Result<Arc<Resolved>> {
         self.shared.resolved.get(Resolved::read(&self.spec, self.tables(), context)).await
-    }
-
-    fn clone_for_task(&self) -> Self {
-        Self {
-            spec: Arc::clone(&self.spec),
-            cells: self.cells,
-            step: self.step.clone(),
-            children: self.children.clone(),
-            properties: Arc::clone(&self.properties),
-            metrics: self.metrics.clone(),
-            is_remote: self.is_remote,
-            shared: Arc::clone(&self.shared),
-        }
     }
 }
 
@@ -317,19 +305,8 @@ impl ExecutionPlan for CellExec {
         required
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false; self.children.len()]
-    }
-
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false; self.children.len()]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(
@@ -343,23 +320,14 @@ impl ExecutionPlan for CellExec {
         Ok(Arc::new(Self { is_remote: self.is_remote, ..exec }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let exec = self.clone_for_task();
+        let exec = self.clone();
         match &self.step {
             CellStep::Sketch(columns) => sketch::run(exec, columns, partition, context),
             CellStep::Survey { columns, input_schema } => {
@@ -382,11 +350,9 @@ impl ExecutionPlan for CellExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let mut step = self.step.clone();
-        let CellStep::Gather { fetch, .. } = &mut step else { return None };
+        let mut exec = self.clone();
+        let CellStep::Gather { fetch, .. } = &mut exec.step else { return None };
         *fetch = limit;
-        let mut exec = self.clone_for_task();
-        exec.step = step;
         Some(Arc::new(exec))
     }
 
