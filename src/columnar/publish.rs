@@ -479,5 +479,9 @@ fn by_code(domain: &Domain, data_type: &DataType) -> Result<ArrayRef> {
         DataType::Dictionary(_, plain) => plain,
         plain => plain,
     };
-    cast(&values, plain).map_err(kernel_failed(&domain.name))
+    match plain {
+        // Such a column is read as text, which does not cast back.
+        DataType::Null => Ok(new_null_array(plain, values.len())),
+        _ => cast(&values, plain).map_err(kernel_failed(&domain.name)),
+    }
 }

@@ -24,10 +24,10 @@ mod wire;
 
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
-pub use errors::without_values;
+pub use errors::redact_values;
 pub use exec::{
-    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells, ReleaseShape,
-    WithheldErrorsExec,
+    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells,
+    RedactErrorsExec, ReleaseShape,
 };
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
@@ -37,7 +37,7 @@ pub use plan::{AnonymizeNode, check_may_be_written};
 pub use reports::{Published, ReportExec, ReportNode, plan_privacy_report, plan_utility_report};
 pub use rules::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns,
-    PlanForCluster, holds_release, read_what_files_hold, writes_release,
+    PlanForCluster, holds_release, ignore_file_statistics, writes_release,
 };
 pub use sql::{
     AnonymizeRelationPlanner, register_all, register_sql, use_seed, with_cluster_planning,
@@ -48,4 +48,4 @@ pub use staging::{
     write_two_tables,
 };
 
-pub(crate) use errors::{execution_error, looked_at, planning_error, without_values_of_kernels};
+pub(crate) use errors::{join_error, mark_redacted, planning_error, redact_kernel_values};

@@ -1,4 +1,4 @@
-//! How types that do not know serde are written.
+//! Serde for types that do not implement it.
 
 use datafusion::common::{Column, TableReference};
 use serde::{Deserialize, Serialize};

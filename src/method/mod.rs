@@ -24,4 +24,4 @@ mod toy;
 
 pub use option::{MethodOption, Takes};
 pub use registry::{About, Family, Method, MethodRef, methods};
-pub use settings::{Formed, Job, Settings, TableShape, Variant};
+pub use settings::{Job, Settings, TableShape, Unverified, Variant};

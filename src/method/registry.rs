@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 use super::option::{MethodOption, Takes, explain};
-use super::{Formed, Job, Settings, TableShape};
+use super::{Job, Settings, TableShape, Unverified};
 use super::{alpha_k, classfly, cluster, layered, partition, slicing, top_down};
 use crate::error::{Error, Result};
 use crate::model::RowTable;
@@ -63,7 +63,7 @@ pub trait Method: Sync {
     }
 
     /// Forms the release. The caller verifies it. Works on the current rayon pool.
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed>;
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified>;
 }
 
 /// What a method is.

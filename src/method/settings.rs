@@ -98,7 +98,7 @@ pub struct TableShape<'a> {
 
 /// What a method makes of the rows, not yet verified.
 #[derive(Debug)]
-pub enum Formed {
+pub enum Unverified {
     /// Classes over the first rows.
     Classes {
         /// The classes, in the order of the rows.
@@ -112,7 +112,7 @@ pub enum Formed {
     Sliced(Sliced),
 }
 
-impl From<Classes> for Formed {
+impl From<Classes> for Unverified {
     fn from(classes: Classes) -> Self {
         Self::Classes { classes, suppressed: 0 }
     }

@@ -41,7 +41,7 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::{About, Family, Formed, Job, Method, Settings};
+use super::{About, Family, Job, Method, Settings, Unverified};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
@@ -102,8 +102,8 @@ impl Method for TopDown {
         false
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Formed> {
-        top_down(rows, job).map(Formed::from)
+    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
+        top_down(rows, job).map(Unverified::from)
     }
 }
 

@@ -3,7 +3,7 @@
 //! It is compiled for tests alone. This file and its line in the registry are all there is of it, which
 //! `engine/toy_method.rs` runs through SQL: what a new method costs.
 
-use super::{About, Family, Formed, Job, Method, Settings};
+use super::{About, Family, Job, Method, Settings, Unverified};
 use crate::error::Result;
 use crate::model::{Classes, GlobalShares, RowTable, Tally, with_rows};
 
@@ -21,7 +21,7 @@ impl Method for SortedRuns {
         }
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Formed> {
+    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
         let global = GlobalShares::new(job.requirement, job.sensitive);
         let mut tally = Tally::new(job.requirement, job.sensitive, &global);
         let sizes = with_rows!(rows, rows => {
@@ -30,7 +30,7 @@ impl Method for SortedRuns {
             let ids: Vec<u32> = rows.iter().map(|row| row.id).collect();
             runs(&ids, &mut tally, job)?
         });
-        Classes::from_sizes(&sizes).map(Formed::from)
+        Classes::from_sizes(&sizes).map(Unverified::from)
     }
 }
 

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::read_what_files_hold;
+use datafusion_anonymize::engine::ignore_file_statistics;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,
@@ -56,7 +56,7 @@ impl Session {
         // Last, because it may replace parts of the context's state.
         register(&context, options)?;
         if !options.on_cluster() {
-            read_what_files_hold(&context);
+            ignore_file_statistics(&context);
         }
         Ok(Self { context, print: print_options(options, registry) })
     }

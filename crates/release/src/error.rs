@@ -1,7 +1,7 @@
 //! Why a job ends without a release.
 
 use datafusion::error::DataFusionError;
-use datafusion_anonymize::engine::without_values;
+use datafusion_anonymize::engine::redact_values;
 
 /// Where a run and a dry run write.
 const STAGING: &str = ".staging/";
@@ -38,13 +38,13 @@ impl Error {
 
     /// A query failed while the job was at `step`.
     pub fn query(step: &str, error: DataFusionError) -> Self {
-        let shown = without_values(error);
+        let shown = redact_values(error);
         Self::Failed(format!("{step}: {}", without_staged_paths(&shown.strip_backtrace())))
     }
 
     /// The engine refused what the job asks for.
     pub fn planning(step: &str, error: DataFusionError) -> Self {
-        let shown = without_values(error);
+        let shown = redact_values(error);
         let text = shown.strip_backtrace();
         let text = text.strip_prefix("Error during planning: ").unwrap_or(&text);
         let parser = text.strip_prefix("SQL error: ParserError(\"");

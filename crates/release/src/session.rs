@@ -16,7 +16,7 @@ use datafusion::execution::cache::cache_manager::{CacheManager, CacheManagerConf
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{AnonymizeConfig, read_what_files_hold};
+use datafusion_anonymize::engine::{AnonymizeConfig, ignore_file_statistics};
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
 
@@ -176,7 +176,7 @@ pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
     datafusion_anonymize::register_all(&context)
         .map_err(|error| Error::query("the session", error))?;
     // Also for plain queries, of the page about a release for example.
-    read_what_files_hold(&context);
+    ignore_file_statistics(&context);
     // Of a host's settings a job takes only what says how strict it is: a release depends on its file.
     let allow_short_seeds = AnonymizeConfig::of(host.copied_config().options()).allow_short_seeds;
     let settings = AnonymizeConfig { allow_short_seeds, ..AnonymizeConfig::default() };

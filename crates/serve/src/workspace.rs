@@ -16,7 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::object_store::ObjectStore;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::engine::read_what_files_hold;
+use datafusion_anonymize::engine::ignore_file_statistics;
 use datafusion_postgres::DfSessionService;
 use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;
@@ -77,7 +77,7 @@ impl Workspace {
         catalog.register_schema(SCHEMA, Arc::new(schema))?;
         context.register_catalog(DATABASE, catalog);
         datafusion_anonymize::register_all(&context)?;
-        read_what_files_hold(&context);
+        ignore_file_statistics(&context);
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
         context.register_udf(session_user(user));
         for function in catalog::functions() {

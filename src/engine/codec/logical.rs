@@ -14,7 +14,7 @@ use datafusion_proto::bytes::Serializeable;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, decode, encode, ours, unknown};
+use super::{Kind, decode, encode, split_header, unknown};
 use crate::engine::census::{self, CensusOptions, HierarchyTable};
 use crate::engine::options::Spec;
 use crate::engine::plan::AnonymizeNode;
@@ -63,7 +63,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         inputs: &[LogicalPlan],
         context: &TaskContext,
     ) -> Result<Extension> {
-        let Some((kind, contents)) = ours(buf)? else {
+        let Some((kind, contents)) = split_header(buf)? else {
             return self.inner.try_decode(buf, inputs, context);
         };
         if kind == Kind::Anonymize as u8 {
@@ -110,7 +110,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some((kind, contents)) = ours(buf)? else {
+        let Some((kind, contents)) = split_header(buf)? else {
             return self.inner.try_decode_table_provider(buf, table, schema, context);
         };
         if kind == Kind::Census as u8 {

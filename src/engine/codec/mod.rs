@@ -29,7 +29,7 @@ use serde::de::DeserializeOwned;
 
 const MAGIC: &[u8; 9] = b"anonymize";
 
-/// Counts every change of a node's contents, in whatever field.
+/// Raised with every change to the contents of a node.
 const VERSION: u8 = 4;
 
 /// What bytes are.
@@ -40,7 +40,7 @@ enum Kind {
     Census = 3,
     Cells = 4,
     SampleHierarchy = 5,
-    WithheldErrors = 6,
+    RedactErrors = 6,
     CompactBatches = 7,
 }
 
@@ -48,15 +48,15 @@ enum Kind {
 fn encode<T: Serialize>(kind: Kind, contents: &T, buf: &mut Vec<u8>) -> Result<()> {
     buf.extend_from_slice(MAGIC);
     buf.extend_from_slice(&[VERSION, kind as u8]);
-    // What could not be written is not told: it may hold values.
+    // The error is dropped: it may quote values.
     let bytes = postcard::to_stdvec(contents)
         .map_err(|_| internal_datafusion_err!("a node of anonymize cannot be written as bytes"))?;
     buf.extend_from_slice(&bytes);
     Ok(())
 }
 
-/// The kind of bytes that are ours and their contents, `None` if they are not.
-fn ours(buf: &[u8]) -> Result<Option<(u8, &[u8])>> {
+/// The kind and the contents of a plan of this crate, `None` for any other bytes.
+fn split_header(buf: &[u8]) -> Result<Option<(u8, &[u8])>> {
     let Some(rest) = buf.strip_prefix(MAGIC) else { return Ok(None) };
     match rest {
         [VERSION, kind, contents @ ..] => Ok(Some((*kind, contents))),

@@ -12,10 +12,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, decode, encode, ours, unknown};
+use super::{Kind, decode, encode, split_header, unknown};
 use crate::engine::census::{CensusExec, CensusScan};
 use crate::engine::exec::{
-    AnonymizeExec, CellExec, CellStep, CompactBatchesExec, ReleaseShape, WithheldErrorsExec,
+    AnonymizeExec, CellExec, CellStep, CompactBatchesExec, RedactErrorsExec, ReleaseShape,
 };
 use crate::engine::options::Spec;
 use crate::engine::plan::Binding;
@@ -56,7 +56,7 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some((kind, contents)) = ours(buf)? else {
+        let Some((kind, contents)) = split_header(buf)? else {
             return self.inner.try_decode(buf, inputs, context, converter);
         };
         if kind == Kind::Anonymize as u8 {
@@ -81,12 +81,12 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             let scan: CensusScan = decode(contents)?;
             return Ok(Arc::new(CensusExec::of_scan(&scan)?));
         }
-        if kind == Kind::WithheldErrors as u8 {
+        if kind == Kind::RedactErrors as u8 {
             let () = decode(contents)?;
             let [input] = inputs else {
-                return internal_err!("WithheldErrorsExec needs an input");
+                return internal_err!("RedactErrorsExec needs an input");
             };
-            return Ok(Arc::new(WithheldErrorsExec::new(Arc::clone(input))));
+            return Ok(Arc::new(RedactErrorsExec::new(Arc::clone(input))));
         }
         if kind == Kind::CompactBatches as u8 {
             let () = decode(contents)?;
@@ -108,7 +108,7 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             let contents = WireAnonymize {
                 spec: Spec::clone(exec.spec()),
                 binding: exec.binding().clone(),
-                shape: exec.shape(),
+                shape: exec.shape().clone(),
             };
             return encode(Kind::Anonymize, &contents, buf);
         }
@@ -122,8 +122,8 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         if let Some(exec) = node.downcast_ref::<CensusExec>() {
             return encode(Kind::Census, &exec.scan(), buf);
         }
-        if node.is::<WithheldErrorsExec>() {
-            return encode(Kind::WithheldErrors, &(), buf);
+        if node.is::<RedactErrorsExec>() {
+            return encode(Kind::RedactErrors, &(), buf);
         }
         if node.is::<CompactBatchesExec>() {
             return encode(Kind::CompactBatches, &(), buf);

@@ -17,7 +17,7 @@ use datafusion_proto::physical_plan::{
 
 use super::*;
 use crate::engine::{
-    AnonymizeConfig, AnonymizeExec, CellExec, ReportExec, WithheldErrorsExec, register_all,
+    AnonymizeConfig, AnonymizeExec, CellExec, RedactErrorsExec, ReportExec, register_all,
     register_sql, with_cluster_planning,
 };
 use crate::method::{Family, MethodOption, methods};
@@ -334,7 +334,7 @@ fn inputs_in_stages() -> Vec<String> {
 }
 
 /// Whether no part of an input can fail in a task of its own with a message that quotes a value.
-fn withholds(plan: &Arc<dyn ExecutionPlan>, in_input: bool) -> bool {
+fn redacts(plan: &Arc<dyn ExecutionPlan>, in_input: bool) -> bool {
     use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
     use datafusion::physical_plan::repartition::RepartitionExec;
     use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -348,8 +348,8 @@ fn withholds(plan: &Arc<dyn ExecutionPlan>, in_input: bool) -> bool {
     };
     let is_cut = in_input && (is_exchange(plan) || !is_ours(plan) && plan.children().len() > 1);
     plan.children().into_iter().all(|child| {
-        let is_safe = is_ours(child) || is_exchange(child) || child.is::<WithheldErrorsExec>();
-        (is_safe || !is_cut) && withholds(child, in_input || is_ours(plan))
+        let is_safe = is_ours(child) || is_exchange(child) || child.is::<RedactErrorsExec>();
+        (is_safe || !is_cut) && redacts(child, in_input || is_ours(plan))
     })
 }
 
@@ -383,7 +383,7 @@ async fn what_a_cluster_publishes_comes_from_one_task() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whatever_runs_apart_on_a_cluster_withholds_values_and_survives() -> Result<()> {
+async fn stages_of_a_cluster_redact_values_and_survive() -> Result<()> {
     for cells in [0, 4] {
         let context = planning_for_a_cluster(cells)?;
         for input in inputs_in_stages() {
@@ -397,7 +397,7 @@ async fn whatever_runs_apart_on_a_cluster_withholds_values_and_survives() -> Res
                 let plan = frame.create_physical_plan().await?;
                 let shown = |plan: &dyn ExecutionPlan| displayable(plan).indent(true).to_string();
                 let text = shown(plan.as_ref());
-                assert!(text.contains("WithheldErrorsExec") && withholds(&plan, false), "{text}");
+                assert!(text.contains("RedactErrorsExec") && redacts(&plan, false), "{text}");
                 let codec = physical();
                 let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec)?;
                 let task = context.task_ctx();

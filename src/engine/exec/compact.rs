@@ -7,7 +7,6 @@ use futures::StreamExt;
 
 use super::pass_through::{Pass, PassThroughExec};
 use crate::columnar::live_batch;
-use crate::engine::execution_error;
 
 /// Passes on the rows of its input in batches that hold no value of any other row.
 ///
@@ -26,7 +25,7 @@ impl Pass for CompactBatches {
     fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream> {
         let batches = input?;
         let schema = batches.schema();
-        let live = batches.map(|batch| live_batch(&batch?).map_err(execution_error));
+        let live = batches.map(|batch| -> Result<_> { Ok(live_batch(&batch?)?) });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, live)))
     }
 }

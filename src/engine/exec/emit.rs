@@ -3,39 +3,18 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::RecordOutput;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
+use super::memory::{ArrangedPayload, Emitting, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
+use super::pipeline::running;
 use super::runs::{RunReader, Runs};
-use super::spill::Spills;
-use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, ReleaseTable, live_batch};
-use crate::engine::execution_error;
+use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, live_batch};
 use crate::model::Cancel;
 
 pub(super) type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;
-
-/// A verified release, and the memory it holds.
-pub(super) struct Prepared {
-    pub(super) table: Arc<ReleaseTable>,
-    pub(super) payload: Waiting,
-    pub(super) payload_schema: SchemaRef,
-    /// Units or batches that are made at once.
-    pub(super) concurrency: usize,
-    /// Given back when the last stream over the table is dropped.
-    pub(super) memory: Arc<[MemoryReservation; 4]>,
-}
-
-/// Where the published columns wait.
-#[derive(Clone)]
-pub(super) enum Waiting {
-    Held(Arc<Payload>),
-    Spilled(Arc<Runs>),
-}
 
 /// How batches are made.
 pub(super) struct Emission {
@@ -43,27 +22,27 @@ pub(super) struct Emission {
     pub(super) fetch: Option<usize>,
     pub(super) metrics: ReleaseMetrics,
     pub(super) cancel: Cancel,
-    pub(super) spills: Spills,
 }
 
 impl Emission {
     /// Output batches in class order, some of them made ahead.
-    pub(super) fn stream(&self, prepared: &Prepared, form: ReleaseForm) -> Result<BatchStream> {
-        let publisher =
-            Publisher::new(Arc::clone(&prepared.table), form).map_err(execution_error)?;
-        let publisher = Arc::new(publisher);
-        let parts = match &prepared.payload {
-            Waiting::Held(payload) => self.held(prepared, publisher, payload),
-            Waiting::Spilled(runs) => self.spilled(prepared, publisher, runs)?,
+    pub(super) fn stream(
+        &self,
+        memory: &Arc<ReleaseMemory<Emitting>>,
+        form: ReleaseForm,
+    ) -> Result<BatchStream> {
+        let publisher = Arc::new(Publisher::new(Arc::clone(&memory.release().table), form)?);
+        let parts = match &memory.release().payload {
+            ArrangedPayload::Held(payload) => self.held(memory.release(), publisher, payload),
+            ArrangedPayload::Spilled(runs) => self.spilled(memory, publisher, runs)?,
         };
         let each =
             |parts: Vec<RecordBatch>| stream::iter(parts.into_iter().map(Ok::<_, DataFusionError>));
         let batches = parts.map_ok(each).try_flatten();
         let baseline = self.metrics.baseline.clone();
         let wanted = self.fetch.unwrap_or(usize::MAX);
-        let memory = Arc::clone(&prepared.memory);
-        // The state is what is still wanted; the reservations live as long as the stream.
-        let limited = stream::try_unfold((batches, wanted, memory), move |state| {
+        // The state holds the memory of the release: it is given back when its last stream is dropped.
+        let limited = stream::try_unfold((batches, wanted, Arc::clone(memory)), move |state| {
             let baseline = baseline.clone();
             async move {
                 let (mut batches, wanted, memory) = state;
@@ -73,7 +52,7 @@ impl Emission {
                 let Some(batch) = batches.try_next().await? else { return Ok(None) };
                 let rows = batch.num_rows().min(wanted);
                 let batch = match rows < batch.num_rows() {
-                    true => live_batch(&batch.slice(0, rows)).map_err(execution_error)?,
+                    true => live_batch(&batch.slice(0, rows))?,
                     false => batch,
                 };
                 Ok(Some((batch.record_output(&baseline), (batches, wanted - rows, memory))))
@@ -84,73 +63,56 @@ impl Emission {
 
     fn held(
         &self,
-        prepared: &Prepared,
+        release: &Emitting,
         publisher: Arc<Publisher>,
         payload: &Arc<Payload>,
     ) -> PartStream {
         let payload = Arc::clone(payload);
-        let (metrics, cancel, rows) = (self.metrics.clone(), self.cancel.clone(), self.batch_rows);
-        let parts = stream::iter(prepared.table.batches(rows)).map(move |classes| {
+        let (time, cancel) = (self.metrics.emit_time.clone(), self.cancel.clone());
+        let rows = self.batch_rows;
+        let parts = stream::iter(release.table.batches(rows)).map(move |classes| {
             let (publisher, payload) = (Arc::clone(&publisher), Arc::clone(&payload));
-            at_work(&metrics, &cancel, move || {
-                publisher.batch(classes, rows, PayloadOf::Held(&payload))
+            let (time, cancel) = (time.clone(), cancel.clone());
+            running(move || {
+                let _timer = time.timer();
+                cancel.check()?;
+                Ok(publisher.batch(classes, rows, PayloadOf::Held(&payload))?)
             })
         });
-        parts.buffered(prepared.concurrency).boxed()
+        parts.buffered(release.concurrency).boxed()
     }
 
     fn spilled(
         &self,
-        prepared: &Prepared,
+        memory: &ReleaseMemory<Emitting>,
         publisher: Arc<Publisher>,
         runs: &Arc<Runs>,
     ) -> Result<PartStream> {
-        let (metrics, cancel, rows) = (self.metrics.clone(), self.cancel.clone(), self.batch_rows);
+        let (time, cancel) = (self.metrics.emit_time.clone(), self.cancel.clone());
+        let rows = self.batch_rows;
         let reader = RunReader::new(
             Arc::clone(runs),
-            Arc::clone(&prepared.table),
-            Arc::clone(&prepared.payload_schema),
-            self.spills.clone(),
+            Arc::clone(&memory.release().table),
+            Arc::clone(memory.payload_schema()),
+            memory.spills().clone(),
         )?;
         let units = stream::try_unfold(reader, |mut reader| async move {
             Ok(reader.next().await?.map(|unit| (unit, reader)))
         });
         let parts = units.map_ok(move |(unit, loaded)| {
-            let (publisher, asked) = (Arc::clone(&publisher), cancel.clone());
-            at_work(&metrics, &cancel, move || {
+            let (publisher, time, cancel) = (Arc::clone(&publisher), time.clone(), cancel.clone());
+            running(move || {
+                let _timer = time.timer();
                 let mut batches = Vec::new();
                 for classes in unit.batches {
-                    asked.check()?;
+                    cancel.check()?;
                     batches.extend(publisher.batch(classes, rows, PayloadOf::Loaded(&loaded))?);
                 }
                 Ok(batches)
             })
         });
-        Ok(parts.try_buffered(prepared.concurrency).boxed())
+        Ok(parts.try_buffered(memory.release().concurrency).boxed())
     }
 }
 
 type PartStream = futures::stream::BoxStream<'static, Result<Vec<RecordBatch>>>;
-
-/// Makes batches on a thread of its own.
-fn at_work<F>(
-    metrics: &ReleaseMetrics,
-    cancel: &Cancel,
-    make: F,
-) -> impl Future<Output = Result<Vec<RecordBatch>>> + Send + use<F>
-where
-    F: FnOnce() -> crate::Result<Vec<RecordBatch>> + Send + 'static,
-{
-    let (emit_time, cancel) = (metrics.emit_time.clone(), cancel.clone());
-    // Started at once, not when it is polled: batches are made ahead.
-    let task = SpawnedTask::spawn_blocking(move || {
-        let _timer = emit_time.timer();
-        cancel.check()?;
-        make()
-    });
-    async move {
-        let made = task.join().await;
-        let made = made.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        made.map_err(execution_error)
-    }
-}

@@ -5,61 +5,84 @@ use std::sync::Arc;
 use datafusion::common::{Column, Result, exec_err};
 
 use super::metrics::ReleaseMetrics;
-use super::requirement::Asked;
+use super::requirement::RequirementBuilder;
 use crate::columnar::{
-    Cells, CodedTable, ColumnGroups, Domain, ListedLevels, ModelledValues, Ranges,
+    Cells, CodedTable, Coding, ColumnGroups, Domain, ListedLevels, Ranges, changed_input,
 };
-use crate::engine::execution_error;
 use crate::engine::options::{HierarchySource, Spec, Suppress};
+use crate::engine::plan::split_unit;
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::{cover_loss, loss, node_loss, precision};
 use crate::method::alike::{self, PublishedAs, shuffle_alike};
 use crate::method::classfly::{self, Recoding, check_constraints, into_classes};
 use crate::method::slicing::{self, Sliced};
-use crate::method::{Family, Formed, Job, MethodOption, Settings, TableShape};
+use crate::method::{Family, Job, MethodOption, Settings, TableShape, Unverified};
 use crate::model::{
     Cancel, Classes, Model, Persons, Placement, Purpose, Requirement, RowTable, Seed,
     check_placement,
 };
 
-/// What classes are made from, beside the table.
-pub(super) struct Former<'a> {
+/// Forms the classes of a table and verifies them before anything leaves.
+///
+/// 1. The requirement is built from the options and the values of the modelled columns.
+/// 2. The method reorders the rows and returns classes, recoded rows or slices.
+/// 3. Classes that publish the same are shuffled, so that their order tells nothing.
+/// 4. The result is checked against the requirement independently of the method, by the rules of its family;
+///    a method that broke its promise is an error, not a release.
+pub(super) struct ClassBuilder<'a> {
     pub(super) spec: &'a Spec,
-    /// Modelled columns of the table; the privacy unit is the last of them.
-    pub(super) modelled: usize,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
-    /// How often each code occurs in the whole table, by modelled column, where the table is a part of it.
-    pub(super) populations: &'a [Option<Arc<[u64]>>],
-    /// Whether suppressed rows are counted against the limit here; parts of a table are looked at together.
-    pub(super) is_whole: bool,
-    /// Tells parts of a table apart, where each needs a secret of its own.
-    pub(super) part: Option<u32>,
+    /// Which part of the whole table this one is, `None` if it is the whole table.
+    pub(super) part: Option<&'a Part>,
     pub(super) metrics: &'a ReleaseMetrics,
     pub(super) cancel: &'a Cancel,
 }
 
-/// The rows of the table are in the order of these classes.
+/// A part of a table that is anonymized independently of the others.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) number: u32,
+    /// Codes of every quasi-identifier in the whole table.
+    pub(super) codes: Vec<u32>,
+    /// By modelled column, how often each code occurs in the whole table, where models compare with that.
+    pub(super) populations: Vec<Option<Arc<[u64]>>>,
+}
+
+impl Part {
+    /// Errors if the part has values that were not in the whole table.
+    pub(super) fn check(&self, coding: &Coding) -> crate::Result<()> {
+        let mut modelled = coding.modelled_codes().zip(&self.populations);
+        let same = coding.axes().map(|axis| axis.codes).eq(self.codes.iter().copied())
+            && modelled.all(|(codes, population)| {
+                population.as_ref().is_none_or(|of| of.len() == codes as usize)
+            });
+        if same { Ok(()) } else { Err(changed_input()) }
+    }
+}
+
+/// Classes that passed every check. The rows of the table are in their order.
 pub(super) struct VerifiedClasses {
     pub(super) classes: Classes,
     pub(super) cells: Cells,
 }
 
-/// What a slicing is told of the columns of its table.
+/// What slicing needs to know about the columns of its table.
 struct Linked {
     /// By column, the place of every code between 0 and 1 where it is a number or a date.
     places: Vec<Option<Vec<f64>>>,
     seed: Seed,
 }
 
-impl Former<'_> {
+impl ClassBuilder<'_> {
     /// Bytes that forming classes and checking them takes beside the table of `rows` rows of
     /// `row_bytes` bytes.
     pub(super) fn work_bytes<'x>(
         &self,
         axes: impl Iterator<Item = &'x Axis>,
-        (rows, row_bytes): (usize, usize),
+        rows: usize,
+        row_bytes: usize,
         threads: usize,
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
@@ -78,12 +101,12 @@ impl Former<'_> {
         check + alike + counters + self.spec.method.memory(&shape, &self.settings(None))
     }
 
-    /// Puts the rows into classes and looks at them once more before anything leaves.
-    pub(super) fn form(&self, table: &mut CodedTable) -> Result<VerifiedClasses> {
+    /// Puts the rows into classes and verifies them.
+    pub(super) fn build(&self, table: &mut CodedTable) -> Result<VerifiedClasses> {
         let requirement = self.requirement(table)?;
         let timer = self.metrics.partition_time.timer();
         let all_axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
-        let linked = self.linked(table).map_err(execution_error)?;
+        let linked = self.linked(table)?;
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
         let (axes, slicing) = match (&linked, all_axes.split_last()) {
             (Some(linked), Some((sensitive, axes))) => (axes, self.slicing(linked, sensitive)),
@@ -98,21 +121,22 @@ impl Former<'_> {
             cancel: self.cancel,
         };
         let rows = &mut table.rows;
-        let formed = self.spec.method.form(rows, &job, &settings);
-        let formed = formed.and_then(|formed| self.shuffle(rows, &job, formed));
-        let formed = formed.map_err(execution_error)?;
+        let unverified = self.spec.method.form(rows, &job, &settings)?;
+        let unverified = self.shuffle(rows, &job, unverified)?;
         timer.done();
         let timer = self.metrics.verify_time.timer();
-        let verified = match (self.spec.method.family(), formed) {
-            (Family::Classes | Family::TwoTables, Formed::Classes { classes, suppressed }) => {
+        let verified = match (self.spec.method.family(), unverified) {
+            (Family::Classes | Family::TwoTables, Unverified::Classes { classes, suppressed }) => {
                 self.verify(rows, &job, classes, suppressed)?
             }
-            (Family::Constraints, Formed::Recoded(recoding)) => {
+            (Family::Constraints, Unverified::Recoded(recoding)) => {
                 self.verify_recoding(rows, &job, &settings, recoding)?
             }
-            (Family::Slices, Formed::Sliced(sliced)) => self.verify_slices(rows, &job, sliced)?,
-            // Each is verified in its own way, and under another nothing may hold.
-            (_, _) => return Err(execution_error(Error::bug("a method left its family"))),
+            (Family::Slices, Unverified::Sliced(sliced)) => {
+                self.verify_slices(rows, &job, sliced)?
+            }
+            // A family decides how its releases are verified; the checks of another one would prove nothing.
+            (_, _) => return Err(Error::bug("a method left its family").into()),
         };
         timer.done();
         let classes = &verified.classes;
@@ -128,7 +152,7 @@ impl Former<'_> {
             variant: self.spec.variant,
             drop_suppressed: self.spec.suppress == Suppress::Rows,
             suppression_limit: self.spec.suppression_limit(),
-            is_whole: self.is_whole,
+            is_whole: self.part.is_none(),
             weights: &self.spec.weights,
             block_rows: self.spec.block_rows,
             constraints: &self.spec.constraints,
@@ -139,14 +163,19 @@ impl Former<'_> {
 
     /// Classes that publish the same leave in an order that tells nothing. Two tables publish exact values, and
     /// their classes were numbered by the method.
-    fn shuffle(&self, rows: &mut RowTable, job: &Job, formed: Formed) -> crate::Result<Formed> {
-        match formed {
-            Formed::Classes { classes, suppressed } if self.publishes_covers() => {
+    fn shuffle(
+        &self,
+        rows: &mut RowTable,
+        job: &Job,
+        unverified: Unverified,
+    ) -> Result<Unverified> {
+        match unverified {
+            Unverified::Classes { classes, suppressed } if self.publishes_covers() => {
                 let seed = self.spec.secret.seed(Purpose::AlikeClasses);
                 let published =
                     PublishedAs { axes: job.axes, means: self.spec.ranges == Ranges::Mean };
                 let classes = shuffle_alike(rows, &classes, published, job.keys, seed)?;
-                Ok(Formed::Classes { classes, suppressed })
+                Ok(Unverified::Classes { classes, suppressed })
             }
             other => Ok(other),
         }
@@ -156,7 +185,7 @@ impl Former<'_> {
         self.spec.method.family() == Family::Classes
     }
 
-    /// Looks at classes that satisfy one requirement, some rows behind them suppressed.
+    /// Verifies classes under one requirement; the rows behind the last class are suppressed.
     fn verify(
         &self,
         rows: &RowTable,
@@ -171,8 +200,8 @@ impl Former<'_> {
             suppressed,
         };
         self.check_placement(&placement, job)?;
-        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, job.sensitive.last()) {
-            self.metrics.persons(Persons::of(&placement, units), self.is_whole);
+        if let (_, Some(unit)) = split_unit(job.sensitive, self.spec.privacy_unit.is_some()) {
+            self.metrics.persons(Persons::of(&placement, unit), self.part.is_none());
         }
         if self.publishes_covers() {
             let axes: Vec<&Axis> = job.axes.iter().collect();
@@ -185,25 +214,25 @@ impl Former<'_> {
 
     /// Every row is somewhere, every class satisfies the requirement, and few enough rows are left out.
     fn check_placement(&self, placement: &Placement, job: &Job) -> Result<()> {
-        check_placement(placement, job.requirement, job.sensitive).map_err(execution_error)?;
-        match self.is_whole {
-            true => {
+        check_placement(placement, job.requirement, job.sensitive)?;
+        match self.part {
+            // The limit holds for all parts together.
+            Some(_) => Ok(()),
+            None => {
                 check_suppressed_rows(self.spec, placement.rows as u64, placement.suppressed as u64)
             }
-            false => Ok(()),
         }
     }
 
     /// What every class must satisfy.
     fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
-        let asked = Asked { spec: self.spec, levels: self.levels, populations: self.populations };
-        let units = usize::from(self.spec.privacy_unit.is_some());
-        let values: Vec<&ModelledValues> =
-            table.modelled_values.iter().take(self.modelled - units).collect();
-        let mut required = asked.of_values(&values)?;
-        if units == 1 {
-            let column = self.modelled - 1;
-            required.models.extend(unit_models(self.spec, column));
+        let populations = self.part.map(|part| part.populations.as_slice()).unwrap_or_default();
+        let builder = RequirementBuilder { spec: self.spec, levels: self.levels, populations };
+        let (sensitive, unit) =
+            split_unit(&table.modelled_values, self.spec.privacy_unit.is_some());
+        let mut required = builder.build(&sensitive.iter().collect::<Vec<_>>())?;
+        if unit.is_some() {
+            required.models.extend(unit_models(self.spec, sensitive.len()));
         }
         Ok(required)
     }
@@ -213,10 +242,10 @@ impl Former<'_> {
             return Ok(None);
         }
         let places = table.domains.iter().map(Domain::places).collect::<crate::Result<_>>()?;
-        // Another secret for every table: who knows the values of one release must not undo another.
+        // A secret per table: the values of one release must not help to undo another.
         let spec = self.spec.to_string();
         let written = table.domains.iter().flat_map(|domain| domain.written.iter().flatten());
-        let part = self.part.map(|part| part.to_string());
+        let part = self.part.map(|part| part.number.to_string());
         let purpose = [spec.as_str()].into_iter().chain(part.as_deref());
         let seed = self.spec.secret.seed(Purpose::Slicing).derive(purpose.chain(written));
         Ok(Some(Linked { places, seed }))
@@ -249,7 +278,7 @@ impl Former<'_> {
         })
     }
 
-    /// Looks at buckets whose groups of columns were permuted apart.
+    /// Verifies buckets whose groups of columns were permuted independently.
     fn verify_slices(&self, rows: &RowTable, job: &Job, sliced: Sliced) -> Result<VerifiedClasses> {
         let placement = Placement {
             id_at: &|at| rows.id_at(at),
@@ -292,7 +321,7 @@ impl Former<'_> {
         groups.collect::<Vec<String>>().join(" | ")
     }
 
-    /// Looks at what is published of every row under the constraints.
+    /// Verifies what is published of every row against the constraints.
     fn verify_recoding(
         &self,
         rows: &mut RowTable,
@@ -300,13 +329,13 @@ impl Former<'_> {
         settings: &Settings,
         recoding: Recoding,
     ) -> Result<VerifiedClasses> {
-        let trees = classfly::trees(job.axes).map_err(execution_error)?;
+        let trees = classfly::trees(job.axes)?;
         let job = classfly::Job::new(&trees, job, settings);
-        check_constraints(rows, &job, &recoding).map_err(execution_error)?;
+        check_constraints(rows, &job, &recoding)?;
         self.check_suppressed(rows, &recoding)?;
         self.metrics.loss.set(node_loss(&recoding.nodes, &trees));
         self.metrics.precision(precision(&recoding.nodes, &trees));
-        let published = into_classes(recoding, rows, &job).map_err(execution_error)?;
+        let published = into_classes(recoding, rows, &job)?;
         Ok(VerifiedClasses { classes: published.classes, cells: Cells::Nodes(published.nodes) })
     }
 

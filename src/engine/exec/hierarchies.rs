@@ -14,7 +14,7 @@ use crate::columnar::{ListedLevels, ResolvedHierarchy};
 use crate::engine::options::{
     Grading, HierarchySource, LevelSource, QuasiIdentifier, checked_levels,
 };
-use crate::engine::without_values;
+use crate::engine::redact_values;
 use crate::hierarchy::LabelTable;
 
 /// The hierarchy of each quasi-identifier, its labels at hand. `tables` are the plans that the
@@ -69,14 +69,14 @@ pub(in crate::engine) async fn resolve_levels(
     let mut listed = Vec::new();
     let mut batches = table.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         let (values, levels) = (batch.column(0), batch.column(1));
         let (values, levels) = (values.as_string::<i32>(), levels.as_string::<i32>());
         let text = |value: Option<&str>| value.map(str::to_owned);
         let level = |level: Option<&str>| level.and_then(|level| level.parse::<i64>().ok());
         listed.extend(values.iter().zip(levels).map(|(v, l)| (text(v), level(l))));
     }
-    checked_levels(listed.into_iter()).map_err(crate::engine::execution_error)
+    Ok(checked_levels(listed.into_iter())?)
 }
 
 async fn read_file(
@@ -103,7 +103,7 @@ async fn read_table(
     let mut rows = Vec::new();
     let mut batches = table.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         for row in 0..batch.num_rows() {
             // Columns of the node's own projection: always Utf8. NULL is an empty label, and what
             // lies under it is arbitrary, for example the value of a NULLIF.

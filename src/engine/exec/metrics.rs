@@ -41,7 +41,7 @@ pub(super) struct ReleaseMetrics {
     pub(super) spill_time: Time,
     pub(super) spills: SpillMetrics,
     pub(super) peak_memory: Gauge,
-    /// For what only some methods have.
+    /// For metrics that only some methods have.
     set: ExecutionPlanMetricsSet,
 }
 
@@ -79,9 +79,9 @@ impl ReleaseMetrics {
     /// persons in several classes are not recorded: they may have rows in other parts.
     pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
         let largest = persons.largest_share.max(self.unit_share());
-        note(&self.set, UNIT_SHARE, three_digits(largest));
+        set_share(&self.set, UNIT_SHARE, three_digits(largest));
         if is_whole {
-            note(&self.set, SPLIT_PERSONS, three_digits(persons.split));
+            set_share(&self.set, SPLIT_PERSONS, three_digits(persons.split));
         }
     }
 
@@ -120,19 +120,19 @@ pub(super) fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Sh
     share
 }
 
-/// Sets the share of that name, which may have been noted before.
-fn note(set: &ExecutionPlanMetricsSet, name: &'static str, found: f64) {
-    if on_share(set, name, |share| share.set(found)).is_none() {
+/// Sets the share of that name, which may exist already.
+fn set_share(set: &ExecutionPlanMetricsSet, name: &'static str, found: f64) {
+    if with_share(set, name, |share| share.set(found)).is_none() {
         share(set, name).set(found);
     }
 }
 
-/// The share of that name, `None` before it was noted.
+/// The share of that name, `None` before it was set.
 pub(super) fn share_of(set: &ExecutionPlanMetricsSet, wanted: &str) -> Option<f64> {
-    on_share(set, wanted, Share::get)
+    with_share(set, wanted, Share::get)
 }
 
-fn on_share<T>(
+fn with_share<T>(
     set: &ExecutionPlanMetricsSet,
     wanted: &str,
     mut work: impl FnMut(&Share) -> T,
@@ -146,9 +146,9 @@ fn on_share<T>(
     })
 }
 
-/// What an operator shows of its metrics. A cluster sends kinds that DataFusion defines itself and no others:
-/// shares become ratios there.
-pub(super) fn shown(set: &ExecutionPlanMetricsSet, is_remote: bool) -> MetricsSet {
+/// The metrics that an operator reports. A cluster transports only the kinds that DataFusion defines, so shares become
+/// ratios there.
+pub(super) fn exported(set: &ExecutionPlanMetricsSet, is_remote: bool) -> MetricsSet {
     if is_remote { as_common_kinds(&set.clone_inner()) } else { set.clone_inner() }
 }
 

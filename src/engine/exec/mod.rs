@@ -5,25 +5,23 @@ mod compact;
 mod emit;
 mod form;
 mod hierarchies;
-mod intake;
+mod memory;
 mod metrics;
 mod pass_through;
 mod pipeline;
+mod redact;
 mod requirement;
-mod room;
 mod runs;
 mod spill;
-mod withheld;
 
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, assert_eq_or_internal_err, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
@@ -40,7 +38,9 @@ use datafusion::physical_plan::{
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
-pub use withheld::WithheldErrorsExec;
+pub(super) use pass_through::common_plan_methods;
+pub(super) use pipeline::running;
+pub use redact::RedactErrorsExec;
 
 use crate::columnar::OutputColumn;
 use crate::engine::options::Spec;
@@ -64,14 +64,7 @@ pub struct AnonymizeExec {
     // Configuration
     spec: Arc<Spec>,
     binding: Binding,
-    /// Columns of the full output that are wanted, all if `None`.
-    projection: Option<Vec<usize>>,
-    /// Columns of the output that may show in the order of a class's rows.
-    order_by: Vec<usize>,
-    /// Rows after which nobody reads on.
-    fetch: Option<usize>,
-    /// Whether the whole input must be read by one task.
-    one_task: bool,
+    shape: ReleaseShape,
     // Inputs
     input: Arc<dyn ExecutionPlan>,
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
@@ -82,15 +75,15 @@ pub struct AnonymizeExec {
     is_remote: bool,
 }
 
-/// What the optimizer found out about a release, apart from its request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What the optimizer decided about a release.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReleaseShape {
     /// Columns of the full output that are wanted, all if `None`.
     pub projection: Option<Vec<usize>>,
     /// Columns of the output that may show in the order of a class's rows.
     pub order_by: Vec<usize>,
-    /// Rows after which nobody reads on.
+    /// The most rows that are wanted.
     pub fetch: Option<usize>,
     /// Whether the whole input must be read by one task.
     pub one_task: bool,
@@ -107,25 +100,17 @@ impl AnonymizeExec {
         &self.binding
     }
 
-    /// What the optimizer found out about it.
-    pub fn shape(&self) -> ReleaseShape {
-        ReleaseShape {
-            projection: self.projection.clone(),
-            order_by: self.order_by.clone(),
-            fetch: self.fetch,
-            one_task: self.one_task,
-        }
+    /// What the optimizer decided about it.
+    pub fn shape(&self) -> &ReleaseShape {
+        &self.shape
     }
 
-    /// The same operator as the optimizer wanted it.
+    /// The same operator in another shape. Its own must have no projection.
     pub fn with_shape(&self, shape: ReleaseShape) -> Result<Self> {
-        let ReleaseShape { projection, order_by, fetch, one_task } = shape;
-        let plan = self.with_projection(projection)?;
-        Ok(Self { order_by, fetch, one_task, ..plan })
+        let plan = self.with_projection(shape.projection.clone())?;
+        Ok(Self { shape, ..plan })
     }
-}
 
-impl AnonymizeExec {
     /// The operator over an input whose columns the binding describes.
     pub fn try_new(
         spec: Arc<Spec>,
@@ -138,10 +123,7 @@ impl AnonymizeExec {
             properties: properties(schema),
             spec,
             binding,
-            projection: None,
-            order_by: Vec::new(),
-            fetch: None,
-            one_task: false,
+            shape: ReleaseShape::default(),
             input,
             hierarchies,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -154,16 +136,17 @@ impl AnonymizeExec {
     pub(super) fn on_cluster(self) -> Self {
         Self { is_remote: true, ..self }
     }
-}
 
-impl AnonymizeExec {
     /// Both tables of a release that has two, from one computation: quasi-identifiers, then
     /// sensitive values. Nothing of either leaves before the release is verified.
     pub async fn both_tables(
         &self,
         context: Arc<TaskContext>,
     ) -> Result<[SendableRecordBatchStream; 2]> {
-        if self.spec.publish.is_none() || self.projection.is_some() || self.fetch.is_some() {
+        if self.spec.publish.is_none()
+            || self.shape.projection.is_some()
+            || self.shape.fetch.is_some()
+        {
             return plan_err!(
                 "two tables are published by SELECT * FROM anonymize(…, method => 'alpha_k', …, publish \
                  => 'quasi_identifiers'), without anything above it"
@@ -177,7 +160,7 @@ impl AnonymizeExec {
     fn class_id_columns(&self) -> Vec<usize> {
         let columns = self.binding.output(self.spec.class_id);
         let is_class = |at: &usize| matches!(columns[*at], OutputColumn::ClassId);
-        match &self.projection {
+        match &self.shape.projection {
             Some(projection) => {
                 (0..projection.len()).filter(|at| is_class(&projection[*at])).collect()
             }
@@ -188,7 +171,8 @@ impl AnonymizeExec {
     /// The same operator over its whole input in one partition.
     pub(super) fn in_one_task(&self) -> Self {
         use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-        let mut plan = Self { one_task: true, ..self.clone() };
+        let mut plan = self.clone();
+        plan.shape.one_task = true;
         if plan.input_partitions() > 1 {
             plan.input = Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.input)));
         }
@@ -197,7 +181,8 @@ impl AnonymizeExec {
 
     /// The same operator with the rows of a class in the order of these output columns.
     pub(super) fn ordered_by(&self, columns: Vec<usize>) -> Self {
-        Self { order_by: columns, ..self.clone() }
+        let shape = ReleaseShape { order_by: columns, ..self.shape.clone() };
+        Self { shape, ..self.clone() }
     }
 }
 
@@ -233,16 +218,16 @@ impl DisplayAs for AnonymizeExec {
                 .try_for_each(|(name, value)| writeln!(f, "{name}={value}"));
         }
         write!(f, "AnonymizeExec: {}", self.spec)?;
-        if self.projection.is_some() {
+        if self.shape.projection.is_some() {
             let schema = self.schema();
             let names: Vec<&str> =
                 schema.fields().iter().map(|field| field.name().as_str()).collect();
             write!(f, ", projection=[{}]", names.join(", "))?;
         }
-        if let Some(fetch) = self.fetch {
+        if let Some(fetch) = self.shape.fetch {
             write!(f, ", fetch={fetch}")?;
         }
-        if self.one_task {
+        if self.shape.one_task {
             f.write_str(", in one task")?;
             if !self.spec.method.works_in_cells() {
                 write!(f, ": method '{}' does not work in cells", self.spec.method)?;
@@ -256,16 +241,13 @@ impl EmbeddedProjection for AnonymizeExec {
     fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
         let Some(projection) = projection else { return Ok(self.clone()) };
         let schema = Arc::new(self.schema().project(&projection)?);
-        let of_full = match &self.projection {
+        let of_full = match &self.shape.projection {
             Some(earlier) => projection.iter().map(|column| earlier[*column]).collect(),
             None => projection,
         };
-        Ok(Self {
-            projection: Some(of_full),
-            order_by: Vec::new(),
-            properties: properties(schema),
-            ..self.clone()
-        })
+        let (projection, order_by) = (Some(of_full), Vec::new());
+        let shape = ReleaseShape { projection, order_by, ..self.shape };
+        Ok(Self { shape, properties: properties(schema), ..self.clone() })
     }
 }
 
@@ -286,18 +268,11 @@ impl ExecutionPlan for AnonymizeExec {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
         let hierarchies = self.hierarchies.iter().map(|_| Distribution::SinglePartition);
         // Where every task has a part of the input, a release in one task must say that it needs all of it.
-        let input = std::iter::once(match self.one_task {
+        let input = std::iter::once(match self.shape.one_task {
             true => Distribution::SinglePartition,
             false => Distribution::UnspecifiedDistribution,
         });
         InputDistributionRequirements::new(input.chain(hierarchies).collect())
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(
@@ -316,16 +291,7 @@ impl ExecutionPlan for AnonymizeExec {
         Ok(Arc::new(plan))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,
@@ -337,7 +303,7 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(metrics::shown(&self.metrics, self.is_remote))
+        Some(metrics::exported(&self.metrics, self.is_remote))
     }
 
     fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
@@ -353,7 +319,7 @@ impl ExecutionPlan for AnonymizeExec {
     ) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
         if let Some(input) = input_stats.first() {
-            statistics.num_rows = match (input.num_rows, self.fetch) {
+            statistics.num_rows = match (input.num_rows, self.shape.fetch) {
                 (Precision::Exact(rows) | Precision::Inexact(rows), Some(fetch)) => {
                     Precision::Inexact(rows.min(fetch))
                 }
@@ -364,14 +330,15 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        Some(Arc::new(Self { fetch: limit, ..self.clone() }))
+        let shape = ReleaseShape { fetch: limit, ..self.shape.clone() };
+        Some(Arc::new(Self { shape, ..self.clone() }))
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.fetch
+        self.shape.fetch
     }
 
-    /// Takes in a projection, so that columns nobody reads are not made.
+    /// Embeds a projection, so that columns nobody reads are not made.
     fn try_swapping_with_projection(
         &self,
         projection: &ProjectionExec,

@@ -1,30 +1,51 @@
-//! An operator that hands on the rows of its input, one for one and in their order.
+//! An operator that passes on the rows of its input, one for one and in order.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, assert_eq_or_internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{
-    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// What is done to the batches on their way.
+/// What `ExecutionPlan` requires of every operator and is the same in ours: none evaluates expressions.
+macro_rules! common_plan_methods {
+    () => {
+        fn apply_expressions(
+            &self,
+            _f: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::common::Result<
+                datafusion::common::tree_node::TreeNodeRecursion,
+            >,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn ExecutionPlan>> {
+            use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute;
+            self.replace_children(children, ReplaceChildrenOptions::new(Recompute))
+        }
+    };
+}
+pub(in crate::engine) use common_plan_methods;
+
+/// What a [`PassThroughExec`] does to batches.
 pub trait Pass: fmt::Debug + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
 
-    /// The stream that leaves, given how the input's was opened.
+    /// The output stream, given that of the input or the error of opening it.
     fn pass(input: Result<SendableRecordBatchStream>) -> Result<SendableRecordBatchStream>;
 }
 
-/// Hands on the rows of its input, with something done to the batches on their way.
+/// Passes on the rows of its input in batches that a [`Pass`] has changed.
 #[derive(Debug)]
 pub struct PassThroughExec<P> {
     input: Arc<dyn ExecutionPlan>,
@@ -68,13 +89,6 @@ impl<P: Pass> ExecutionPlan for PassThroughExec<P> {
         vec![false]
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
@@ -84,13 +98,7 @@ impl<P: Pass> ExecutionPlan for PassThroughExec<P> {
         Ok(Arc::new(Self::new(children.swap_remove(0))))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,

@@ -6,29 +6,26 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::emit::{Emission, Prepared};
-use super::form::{Former, VerifiedClasses};
+use super::emit::Emission;
+use super::form::{ClassBuilder, Part, VerifiedClasses};
 use super::hierarchies::{resolve, resolve_levels};
-use super::intake::{Intake, Shelf};
+use super::memory::{Arranging, Emitting, OutputShape, Reading, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
-use super::room::{OutputShape, Room};
-use super::spill::Spills;
-use super::{AnonymizeExec, full_schema};
+use super::{AnonymizeExec, ReleaseShape, full_schema};
 use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
-    ResolvedHierarchy, TieKeys, changed_input,
+    ResolvedHierarchy, TieKeys,
 };
 use crate::engine::options::{Publish, Spec};
-use crate::engine::plan::Binding;
-use crate::engine::{execution_error, looked_at, without_values};
+use crate::engine::plan::{Binding, split_unit, with_unit};
+use crate::engine::{join_error, mark_redacted, redact_values};
 use crate::model::{Cancel, Classes, Purpose, ties};
 
 /// Everything one execution needs, apart from the plan it came from.
@@ -40,7 +37,9 @@ pub(super) struct Release {
     pub(super) context: Arc<TaskContext>,
     /// Threads that a computation may use.
     pub(super) threads: usize,
-    /// Set when the stream is dropped; threads inside a computation ask it.
+    /// Streams that read the release at the same time.
+    pub(super) streams: usize,
+    /// Set when the stream is dropped, and checked by the threads of a computation.
     pub(super) cancel: Cancel,
 }
 
@@ -50,7 +49,7 @@ struct Source {
     hierarchies: Vec<Arc<dyn ExecutionPlan>>,
 }
 
-/// What files and tables beside the input hold.
+/// Hierarchies and levels of sensitivity, read from their files and tables.
 #[derive(Debug)]
 pub(super) struct Resolved {
     pub(super) hierarchies: Vec<Option<ResolvedHierarchy>>,
@@ -75,16 +74,6 @@ impl Resolved {
     }
 }
 
-/// A part of a table that is anonymized apart from the others.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) number: u32,
-    /// Codes of every quasi-identifier in the whole table.
-    pub(super) codes: Vec<u32>,
-    /// By modelled column, how often each code occurs in the whole table, where that counts.
-    pub(super) populations: Vec<Option<Arc<[u64]>>>,
-}
-
 pub(super) struct CancelOnDrop(pub(super) Cancel);
 
 impl Drop for CancelOnDrop {
@@ -99,20 +88,15 @@ pub(super) fn run(
 ) -> Result<SendableRecordBatchStream> {
     let schema = exec.schema();
     let mut payload = Vec::new();
-    let columns = exec.binding.output(exec.spec.class_id);
-    let columns: Vec<OutputColumn> = match &exec.projection {
-        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
-        None => columns,
-    };
-    let mut form = form(&exec.spec, &exec.binding, &columns, &mut payload);
+    let ReleaseShape { projection, order_by, .. } = &exec.shape;
+    let projection = projection.as_deref();
+    let mut form = projected_form(&exec.spec, &exec.binding, projection, order_by, &mut payload);
     form.schema = Arc::clone(&schema);
-    let visible = exec.order_by.iter().filter_map(|column| form.columns.get(*column));
-    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
-    let (release, source) = Release::new(exec, context, payload)?;
+    let (release, source) = Release::new(exec, context, payload, 1)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
     let batches = async move {
-        let (release, prepared) = release.prepare(&source, 1).await?;
-        release.emission().stream(&prepared, form)
+        let (release, memory) = release.prepare(&source).await?;
+        release.emission().stream(&memory, form)
     };
     let batches = stream::once(batches).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded(batches, guard))))
@@ -136,13 +120,13 @@ pub(super) async fn run_both(
         form.schema = full_schema(&spec, &binding, &exec.input.schema())?;
         Ok(form)
     });
-    let (release, source) = Release::new(exec, context, payload)?;
+    let (release, source) = Release::new(exec, context, payload, 2)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
-    let (release, prepared) = release.prepare(&source, 2).await?;
+    let (release, memory) = release.prepare(&source).await?;
     let [quasi_identifiers, sensitive] = forms.map(|form: Result<ReleaseForm>| {
         let form = form?;
         let schema = Arc::clone(&form.schema);
-        let batches = release.emission().stream(&prepared, form)?;
+        let batches = release.emission().stream(&memory, form)?;
         let batches = guarded(batches, Arc::clone(&guard));
         let stream = RecordBatchStreamAdapter::new(schema, batches);
         Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(stream))
@@ -150,19 +134,39 @@ pub(super) async fn run_both(
     Ok([quasi_identifiers?, sensitive?])
 }
 
-/// The same batches; the work is cancelled when the last stream that somebody holds is dropped.
+/// The same batches; dropping the last stream cancels the work.
 pub(super) fn guarded(
     batches: impl Stream<Item = Result<RecordBatch>>,
     guard: Arc<CancelOnDrop>,
 ) -> impl Stream<Item = Result<RecordBatch>> {
     batches.map(move |batch| {
         let _alive = &guard;
-        batch.map_err(looked_at)
+        batch.map_err(mark_redacted)
     })
 }
 
+/// How the wanted columns of a release are published, the rows of a class in the order of some of them. Payload that
+/// it needs is added to `payload`.
+pub(super) fn projected_form(
+    spec: &Spec,
+    binding: &Binding,
+    projection: Option<&[usize]>,
+    order_by: &[usize],
+    payload: &mut Vec<usize>,
+) -> ReleaseForm {
+    let columns = binding.output(spec.class_id);
+    let columns: Vec<OutputColumn> = match projection {
+        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
+        None => columns,
+    };
+    let mut form = form(spec, binding, &columns, payload);
+    let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
+    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
+    form
+}
+
 /// How a table of these columns is published. Payload that it needs is added to `payload`.
-pub(super) fn form(
+fn form(
     spec: &Spec,
     binding: &Binding,
     columns: &[OutputColumn],
@@ -201,6 +205,7 @@ impl Release {
         exec: &AnonymizeExec,
         context: Arc<TaskContext>,
         payload: Vec<usize>,
+        streams: usize,
     ) -> Result<(Self, Source)> {
         if exec.input_partitions() == 0 {
             return exec_err!("anonymize needs an input with at least one partition");
@@ -209,9 +214,10 @@ impl Release {
         let release = Self {
             spec: Arc::clone(&exec.spec),
             layout: Arc::new(layout),
-            fetch: exec.fetch,
+            fetch: exec.shape.fetch,
             metrics: ReleaseMetrics::new(&exec.metrics),
             threads: context.session_config().target_partitions().max(1),
+            streams,
             context,
             cancel: Cancel::default(),
         };
@@ -220,28 +226,22 @@ impl Release {
         Ok((release, source))
     }
 
-    fn reservation(&self, name: &str) -> MemoryReservation {
-        MemoryConsumer::new(format!("AnonymizeExec[{name}]")).register(self.context.memory_pool())
-    }
-
     pub(super) fn emission(&self) -> Emission {
         Emission {
             batch_rows: self.context.session_config().batch_size(),
             fetch: self.fetch,
             metrics: self.metrics.clone(),
             cancel: self.cancel.clone(),
-            spills: Spills::new(&self.context, &self.metrics, &self.cancel),
         }
     }
 
-    /// Everything up to the first row: read, encode, partition, verify. As many streams will read the
-    /// release at once.
-    async fn prepare(self, source: &Source, streams: usize) -> Result<(Self, Prepared)> {
+    /// Everything up to the first row: read, encode, partition, verify.
+    async fn prepare(self, source: &Source) -> Result<(Self, Arc<ReleaseMemory<Emitting>>)> {
         let resolved = Resolved::read(&self.spec, &source.hierarchies, &self.context).await?;
-        let (readers, shelf) = self.read(&source.input).await?;
+        let (readers, memory) = self.read(&source.input).await?;
         let handle = tokio::runtime::Handle::current();
-        let work = move || {
-            let room = self.room(shelf, handle);
+        running(move || {
+            let memory = memory.arrange(handle);
             let form = || {
                 self.check_privacy_unit(&readers)?;
                 let timer = self.metrics.encode_time.timer();
@@ -249,65 +249,44 @@ impl Release {
                     Coding::new(&self.layout, &readers, &resolved.hierarchies, &self.cancel);
                 drop(readers);
                 timer.done();
-                let coding = coding.map_err(execution_error)?;
-                self.form_classes(coding, &resolved, room, (streams, None))
+                let coding = coding?;
+                self.form_classes(coding, &resolved, memory, None)
             };
-            let prepared = pool_of(self.threads)?.install(form)?;
-            Ok::<_, DataFusionError>((self, prepared))
-        };
-        let task = SpawnedTask::spawn_blocking(work);
-        task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+            let memory = thread_pool(self.threads)?.install(form)?;
+            Ok((self, memory))
+        })
+        .await
     }
 
-    /// The memory of a release whose rows wait on this shelf.
-    pub(super) fn room(&self, shelf: Shelf, handle: tokio::runtime::Handle) -> Room {
-        Room {
-            pool: Arc::clone(self.context.memory_pool()),
-            shelf,
-            table: self.reservation("codes"),
-            method: self.reservation("method"),
-            output: self.reservation("output"),
-            spills: Spills::new(&self.context, &self.metrics, &self.cancel),
-            peak: self.metrics.peak_memory.clone(),
-            cancel: self.cancel.clone(),
-            handle,
-        }
-    }
-
-    /// Takes in the rows of so many partitions.
-    pub(super) fn intake(&self, partitions: usize) -> Result<Intake> {
-        let memory = MemoryConsumer::new("AnonymizeExec[input]").with_can_spill(true);
-        let memory = memory.register(self.context.memory_pool());
-        let spills = Spills::new(&self.context, &self.metrics, &self.cancel);
-        let spills = (spills, self.metrics.encode_time.clone());
-        Intake::new(&self.layout, partitions, memory, spills)
+    /// Memory for the rows of so many partitions.
+    pub(super) fn memory(&self, partitions: usize) -> ReleaseMemory<Reading> {
+        ReleaseMemory::new(&self.layout, partitions, &self.context, &self.metrics, &self.cancel)
     }
 
     /// Reads every partition of the input in a task of its own.
-    async fn read(&self, input: &Arc<dyn ExecutionPlan>) -> Result<(Vec<Reader>, Shelf)> {
+    async fn read(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+    ) -> Result<(Vec<Reader>, ReleaseMemory<Reading>)> {
         use datafusion::physical_plan::ExecutionPlanProperties;
         let partitions = input.output_partitioning().partition_count();
-        let intake = Arc::new(self.intake(partitions)?);
+        let memory = Arc::new(self.memory(partitions));
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
                 let input = input.execute(partition, Arc::clone(&self.context))?;
-                let reader =
-                    Reader::new(&self.layout, self.spec.secret).map_err(execution_error)?;
-                let (intake, metrics) = (Arc::clone(&intake), self.metrics.clone());
-                let to = move |chunks, bytes| intake.add(partition, chunks, bytes);
+                let reader = Reader::new(&self.layout, self.spec.secret)?;
+                let (memory, metrics) = (Arc::clone(&memory), self.metrics.clone());
+                let to = move |chunks, bytes| memory.add(partition, chunks, bytes);
                 Ok(SpawnedTask::spawn(read_partition(input, reader, to, metrics)))
             })
             .collect::<Result<_>>()?;
         // All at once: the error of one partition must not wait for the end of another.
-        let tasks = tasks.into_iter().map(|task| async {
-            let joined = task.join().await;
-            joined.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
-        });
+        let tasks = tasks.into_iter().map(|task| async { task.join().await.map_err(join_error)? });
         let readers = try_join_all(tasks).await?;
-        let Some(intake) = Arc::into_inner(intake) else {
+        let Some(memory) = Arc::into_inner(memory) else {
             return internal_err!("a task still reads after it has ended");
         };
-        Ok((readers, intake.into()))
+        Ok((readers, memory))
     }
 
     /// Forms and verifies the classes of a table, or of a part of one. Works on the current rayon pool.
@@ -315,10 +294,10 @@ impl Release {
         &self,
         coding: Coding,
         resolved: &Resolved,
-        mut room: Room,
-        (streams, part): (usize, Option<&Part>),
-    ) -> Result<Prepared> {
-        let rows = room.shelf.rows();
+        memory: ReleaseMemory<Arranging>,
+        part: Option<&Part>,
+    ) -> Result<Arc<ReleaseMemory<Emitting>>> {
+        let rows = memory.rows();
         self.metrics.input_rows.add(rows);
         if u32::try_from(rows).is_err() {
             return exec_err!(
@@ -326,71 +305,53 @@ impl Release {
                  parts, for example by year"
             );
         }
-        let former = Former {
+        let builder = ClassBuilder {
             spec: &self.spec,
-            modelled: self.layout.modelled.len(),
             levels: resolved.levels.as_ref(),
-            populations: part.map_or(&[], |part| &part.populations),
-            is_whole: part.is_none(),
-            part: part.map(|part| part.number),
+            part,
             metrics: &self.metrics,
             cancel: &self.cancel,
         };
         if let Some(part) = part {
-            part.check(&coding).map_err(execution_error)?;
+            part.check(&coding)?;
         }
-        let row_bytes = coding.row_bytes().map_err(execution_error)?;
-        let work = former.work_bytes(coding.axes(), (rows, row_bytes), self.threads);
+        let row_bytes = coding.row_bytes()?;
+        let work = builder.work_bytes(coding.axes(), rows, row_bytes, self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
         let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };
-        room.reserve_method(work.max(ties).max(persons))?;
+        memory.reserve_method(work.max(ties).max(persons))?;
         let timer = self.metrics.encode_time.timer();
         let ties = self.spec.secret.seed(Purpose::Ties);
-        let mut table = room.fill_table(&self.layout, coding, ties)?;
-        if let (Some(_), Some(units)) = (&self.spec.privacy_unit, table.modelled.last()) {
+        let mut table = memory.fill_table(&self.layout, coding, ties)?;
+        if let (_, Some(unit)) = split_unit(&table.modelled, self.spec.privacy_unit.is_some()) {
             let seed = self.spec.secret.seed(Purpose::Persons);
-            let together = table.keys.keep_persons_together(&table.rows, &units.codes, seed);
-            together.map_err(execution_error)?;
+            table.keys.keep_persons_together(&table.rows, &unit.codes, seed)?;
         }
         timer.done();
-        let VerifiedClasses { classes, cells } = former.form(&mut table)?;
-        // Of all that the method took, its classes stay.
-        room.method.try_resize(room.method.size().min(formed_bytes(&classes, &cells)))?;
+        let VerifiedClasses { classes, cells } = builder.build(&mut table)?;
+        // Of what the method allocated, only the classes stay.
+        memory.shrink_method(class_bytes(&classes, &cells))?;
         let table = Arc::new(ReleaseTable::new(table, classes, cells));
         let shape = OutputShape {
             batch_rows: self.context.session_config().batch_size(),
             threads: self.threads,
-            streams,
+            streams: self.streams,
             quasi_identifiers: self.layout.quasi_identifiers.len(),
         };
-        room.prepare(table, &shape)
+        memory.prepare(table, &shape)
     }
 
     /// A row without a person could belong to any of the others in its class.
     pub(super) fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
-        if self.spec.privacy_unit.is_none() {
-            return Ok(());
-        }
-        let modelled = self.layout.modelled.len() - 1;
-        let nobody: usize = readers.iter().map(|reader| reader.missing(modelled)).sum();
+        let columns = split_unit(&self.layout.modelled, self.spec.privacy_unit.is_some());
+        let (sensitive, Some(_)) = columns else { return Ok(()) };
+        let nobody: usize = readers.iter().map(|reader| reader.missing(sensitive.len())).sum();
         check_persons(&self.spec, nobody as u64)
     }
 }
 
-impl Part {
-    /// Errors if a part has values that the whole table had not.
-    fn check(&self, coding: &Coding) -> crate::Result<()> {
-        let mut modelled = coding.modelled_codes().zip(&self.populations);
-        let same = coding.axes().map(|axis| axis.codes).eq(self.codes.iter().copied())
-            && modelled.all(|(codes, population)| {
-                population.as_ref().is_none_or(|of| of.len() == codes as usize)
-            });
-        if same { Ok(()) } else { Err(changed_input()) }
-    }
-}
-
-/// What the columns of an input are to a release.
+/// Which columns of an input a release reads, and for what.
 pub(super) fn layout(
     spec: &Spec,
     binding: &Binding,
@@ -402,22 +363,30 @@ pub(super) fn layout(
     Layout {
         schema,
         quasi_identifiers: binding.quasi_identifiers.iter().chain(linked).copied().collect(),
-        modelled: protected.iter().chain(&binding.privacy_unit).copied().collect(),
+        modelled: with_unit(protected.to_vec(), binding.privacy_unit),
         keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
         kept: binding.keep.clone(),
         payload,
     }
 }
 
+/// Runs work on a thread of its own. It starts at once, not when it is first polled: batches are made ahead.
+pub(in crate::engine) fn running<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> impl Future<Output = Result<T>> + Send {
+    let task = SpawnedTask::spawn_blocking(work);
+    async { task.join().await.map_err(join_error)? }
+}
+
 /// Threads for one computation.
-pub(super) fn pool_of(threads: usize) -> Result<rayon::ThreadPool> {
+pub(super) fn thread_pool(threads: usize) -> Result<rayon::ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .map_err(|_| exec_datafusion_err!("anonymize could not start {threads} threads"))
 }
 
-fn formed_bytes(classes: &Classes, cells: &Cells) -> usize {
+fn class_bytes(classes: &Classes, cells: &Cells) -> usize {
     let (columns, rows) = match cells {
         Cells::Covering => (0, 0),
         Cells::Nodes(nodes) => (nodes.len(), 0),
@@ -440,13 +409,13 @@ async fn read_partition(
         let batch = input.next().await;
         waiting.done();
         let Some(batch) = batch else { break };
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         let timer = metrics.encode_time.timer();
-        let chunks = reader.push(batch).map_err(execution_error)?;
+        let chunks = reader.push(batch)?;
         timer.done();
         to(chunks, reader.memory())?;
     }
-    let chunks = reader.finish().map_err(execution_error)?;
+    let chunks = reader.finish()?;
     to(chunks, reader.memory())?;
     Ok(reader)
 }

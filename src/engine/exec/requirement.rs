@@ -1,11 +1,10 @@
-//! From the options of a query to what its classes must satisfy.
+//! The requirement on classes, built from the options of a query.
 
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_err};
 
 use crate::columnar::{ListedLevels, ModelledValues};
-use crate::engine::execution_error;
 use crate::engine::options::Spec;
 use crate::error::Error;
 use crate::method::Variant;
@@ -23,19 +22,19 @@ pub(super) fn check_persons(spec: &Spec, nobody: u64) -> Result<()> {
     }
 }
 
-/// What was asked for.
-pub(super) struct Asked<'a> {
+/// What the requirement on classes is built from.
+pub(super) struct RequirementBuilder<'a> {
     pub(super) spec: &'a Spec,
     /// Levels of the sensitive values, where alpha is graded.
     pub(super) levels: Option<&'a ListedLevels>,
-    /// How often each code occurs in the whole table, by modelled column, where the rows are a part of it.
+    /// By modelled column, how often each code occurs in the whole table, if the rows are a part of it.
     pub(super) populations: &'a [Option<Arc<[u64]>>],
 }
 
-impl Asked<'_> {
+impl RequirementBuilder<'_> {
     /// The requirement over sensitive columns with these values, in the order of the layout; the privacy
     /// unit is left to the caller.
-    pub(super) fn of_values(&self, modelled: &[&ModelledValues]) -> Result<Requirement> {
+    pub(super) fn build(&self, modelled: &[&ModelledValues]) -> Result<Requirement> {
         let models = &self.spec.models;
         let mut required = Vec::new();
         for (column, values) in modelled.iter().enumerate() {
@@ -58,7 +57,7 @@ impl Asked<'_> {
         let (Some(grading), Some(listed)) = (&self.spec.grading, self.levels) else {
             return Ok(None);
         };
-        let levels = listed.of(values).map_err(execution_error)?;
+        let levels = listed.of(values)?;
         let grades = Grades::new(levels, grading.shares(listed), grading.scope);
         let in_column = |error: Error| match error {
             Error::Invalid(message) => {
@@ -66,7 +65,7 @@ impl Asked<'_> {
             }
             other => other,
         };
-        let grades = Arc::new(grades.map_err(in_column).map_err(execution_error)?);
+        let grades = Arc::new(grades.map_err(in_column)?);
         Ok(Some(Model::Graded { column, grades }))
     }
 }

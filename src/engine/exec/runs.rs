@@ -20,7 +20,6 @@ use futures::StreamExt;
 
 use super::spill::{SpilledBatches, Spills};
 use crate::columnar::{Gathered, LoadedPayload, Payload, PayloadOf, ReleaseTable, payload_bytes};
-use crate::engine::execution_error;
 use crate::model::{Cancel, with_rows};
 
 /// Runs that are open at once. Systems allow a process some hundred files.
@@ -60,7 +59,7 @@ pub(super) struct Runs {
     pub(super) units: Vec<Unit>,
 }
 
-/// What runs are made from.
+/// Writes runs from spilled payload.
 pub(super) struct RunWriter<'a> {
     pub(super) table: &'a ReleaseTable,
     pub(super) schema: &'a SchemaRef,
@@ -82,7 +81,7 @@ impl RunWriter<'_> {
             // The file is deleted when its last batch was read.
             drop(file);
             while let Some(batch) = self.handle.block_on(batches.next()) {
-                self.cancel.check().map_err(execution_error)?;
+                self.cancel.check()?;
                 let batch = batch?;
                 let bytes = payload_bytes(batch.columns());
                 if loaded_bytes + bytes > self.memory.size() && !loaded.is_empty() {
@@ -102,7 +101,7 @@ impl RunWriter<'_> {
         Ok(runs)
     }
 
-    /// Puts neighbouring runs together, whose rows number `rows` in all.
+    /// Merges neighbouring runs; all runs together have `rows` rows.
     fn merge(&self, runs: Runs, rows: u32) -> Result<Runs> {
         let Runs { firsts, mut files, units } = runs;
         let mut merged = Runs { firsts: Vec::new(), files: Vec::new(), units };
@@ -117,9 +116,7 @@ impl RunWriter<'_> {
             merged.firsts.push(numbers.start);
             merged.files.push(self.write_units(&merged.units, &numbers, |ids| {
                 let loaded = self.handle.block_on(streams.load(0, ids))?;
-                PayloadOf::Loaded(&loaded)
-                    .gather(0..ids.len(), ids, |_| true)
-                    .map_err(execution_error)
+                Ok(PayloadOf::Loaded(&loaded).gather(0..ids.len(), ids, |_| true)?)
             })?);
         }
         Ok(merged)
@@ -135,7 +132,7 @@ impl RunWriter<'_> {
         let mut open = self.spills.open(Arc::clone(self.schema), "payload")?;
         let mut ids: Vec<u32> = Vec::new();
         for unit in units {
-            self.cancel.check().map_err(execution_error)?;
+            self.cancel.check()?;
             ids.clear();
             with_rows!(self.table.rows(), rows => {
                 let of_unit = rows[unit.positions.clone()].iter().map(|row| row.id);
@@ -145,7 +142,7 @@ impl RunWriter<'_> {
                 continue;
             }
             let columns = gather(&ids)?.into_iter().flatten().map(Gathered::into_values);
-            let columns = columns.collect::<crate::Result<_>>().map_err(execution_error)?;
+            let columns = columns.collect::<crate::Result<_>>()?;
             open.append(&RecordBatch::try_new(Arc::clone(self.schema), columns)?)?;
         }
         open.finish()
@@ -163,8 +160,7 @@ impl RunWriter<'_> {
         let payload = Payload::of_arrays(self.schema.fields().len(), loaded);
         let file = self.write_units(&runs.units, &(first..*next), |ids| {
             let places: Vec<u32> = ids.iter().map(|id| id - first).collect();
-            let gathered = PayloadOf::Held(&payload).gather(0..places.len(), &places, |_| true);
-            gathered.map_err(execution_error)
+            Ok(PayloadOf::Held(&payload).gather(0..places.len(), &places, |_| true)?)
         })?;
         runs.firsts.push(first);
         runs.files.push(file);
@@ -204,8 +200,7 @@ impl RunStreams {
                 (true, None) => return internal_err!("a run of spilled rows is missing"),
             });
         }
-        LoadedPayload::new(start, ids.iter().copied(), &self.firsts, &arrays)
-            .map_err(execution_error)
+        Ok(LoadedPayload::new(start, ids.iter().copied(), &self.firsts, &arrays)?)
     }
 }
 

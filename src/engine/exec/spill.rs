@@ -14,7 +14,6 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::{SpillMetrics, Time};
 
 use super::metrics::ReleaseMetrics;
-use crate::engine::execution_error;
 use crate::model::{Cancel, ScratchFile};
 
 /// Makes temporary files and counts them. Every file is deleted when its last holder lets go of it.
@@ -56,8 +55,8 @@ impl OpenSpill {
     }
 
     pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
-        // Nothing else ends a thread that writes one batch after the other.
-        self.cancel.check().map_err(execution_error)?;
+        // A thread that writes one batch after the other has no other point to stop at.
+        self.cancel.check()?;
         (self.write)(Some(batch)).map(|_| ())
     }
 
@@ -108,7 +107,7 @@ impl Spills {
         let mut writer = spill.open_writer()?;
         let mut rest = bytes;
         while rest > 0 {
-            self.cancel.check().map_err(execution_error)?;
+            self.cancel.check()?;
             let block = rest.min(ZEROS.len());
             writer.write_all(&ZEROS[..block])?;
             rest -= block;

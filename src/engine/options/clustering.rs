@@ -6,7 +6,7 @@ use super::{Options, find_column};
 use crate::error::{Error, Result};
 
 impl Options {
-    /// A weight for every quasi-identifier, 1 where none was given; nothing if none was given at all.
+    /// A weight for every quasi-identifier, 1 where none was given; empty without any.
     pub(super) fn checked_weights(
         &self,
         input: &DFSchema,

@@ -6,7 +6,7 @@ use datafusion::common::config_datafusion_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result;
 
-/// More cells than this have fewer tuples of the sample than it takes to cut them well.
+/// With more cells, the sample has too few tuples per cell to cut the table well.
 const MOST_CELLS: u32 = 4096;
 
 /// Defaults for options that a query leaves out.

@@ -10,7 +10,7 @@ use super::kinds::{self, Accepts, Kind, Lookup, Wanted};
 use super::value::Value;
 use crate::error::{Error, Result};
 
-/// What there is to know about an option without a value.
+/// The description of an option.
 #[derive(Debug)]
 pub struct Definition {
     /// Its name, wherever it is written.
@@ -91,7 +91,7 @@ macro_rules! options {
         }),+];
 
         impl Options {
-            /// Sets the option of this definition to what a value means there.
+            /// Reads a value into the option of this definition.
             pub(in crate::engine) fn set(
                 &mut self,
                 definition: &Definition,
@@ -109,8 +109,8 @@ macro_rules! options {
             }
 
             /// The options that are set, as a manifest may tell them: no seed, no value of the data.
-            pub fn told(&self) -> Vec<(&'static str, Value)> {
-                let told = [$((stringify!($name), <kinds::$kind as Kind>::told(&self.$name))),+];
+            pub fn for_manifest(&self) -> Vec<(&'static str, Value)> {
+                let told = [$((stringify!($name), <kinds::$kind as Kind>::for_manifest(&self.$name))),+];
                 told.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
             }
 

@@ -10,7 +10,7 @@ use super::value::Value;
 
 impl Serialize for Options {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.told())
+        serializer.collect_map(self.for_manifest())
     }
 }
 

@@ -7,15 +7,15 @@ use crate::error::{Error, Result};
 use crate::method::{Family, MethodOption, MethodRef, Variant};
 
 impl Options {
-    /// What a method cannot honour, or lacks, is an error.
+    /// Errors if an option does not go with the method, or if one that the method needs is missing.
     pub(super) fn check_fit(
         &self,
         method: MethodRef,
         variant: Variant,
         ranges: Ranges,
     ) -> Result<()> {
-        let gives = |option: &MethodOption| self.gives(*option, variant, ranges);
-        let given: Vec<MethodOption> = MethodOption::ALL.iter().copied().filter(gives).collect();
+        let is_given = |option: &MethodOption| self.is_given(*option, variant, ranges);
+        let given: Vec<MethodOption> = MethodOption::ALL.iter().copied().filter(is_given).collect();
         method.check(&given)?;
         match method.family() {
             Family::TwoTables => self.check_two_tables(method),
@@ -25,7 +25,7 @@ impl Options {
     }
 
     /// Whether the caller says something about the option.
-    fn gives(&self, option: MethodOption, variant: Variant, ranges: Ranges) -> bool {
+    fn is_given(&self, option: MethodOption, variant: Variant, ranges: Ranges) -> bool {
         match option {
             MethodOption::Constraints => !self.constraints.is_empty(),
             MethodOption::ManyConstraints => self.constraints.len() > 1,
@@ -43,7 +43,7 @@ impl Options {
             MethodOption::Sensitivity => self.sensitivity.is_some(),
             MethodOption::PrivacyUnit => self.privacy_unit.is_some(),
             MethodOption::Split => self.split.is_some(),
-            // A setting of the session says it too.
+            // A setting of the session counts as given.
             MethodOption::MeanRanges => ranges == Ranges::Mean,
             MethodOption::Weights => !self.weights.is_empty(),
             MethodOption::BlockRows => self.block_rows.is_some(),

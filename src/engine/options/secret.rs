@@ -3,7 +3,6 @@
 use datafusion::error::Result;
 use datafusion::prelude::SessionConfig;
 
-use crate::engine::execution_error;
 use crate::model::Secret;
 
 /// The secret of queries that name none, drawn once so that queries of a session agree.
@@ -14,7 +13,7 @@ impl SessionSecret {
     pub(in crate::engine) fn of(config: &SessionConfig) -> Result<Secret> {
         match config.get_extension::<Self>() {
             Some(secret) => Ok(secret.0),
-            None => Secret::random().map_err(execution_error),
+            None => Ok(Secret::random()?),
         }
     }
 }

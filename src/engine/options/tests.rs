@@ -110,7 +110,7 @@ fn what_a_manifest_tells_is_read_back() {
     }
     let told = format!("{options:?}");
     let mut again = Options::default();
-    for (name, value) in options.told() {
+    for (name, value) in options.for_manifest() {
         let definition = Options::definitions(Place::File).find(|one| one.name == name).unwrap();
         again.set(definition, value, Place::File).unwrap();
     }
@@ -127,6 +127,6 @@ fn neither_seeds_nor_sensitive_values_are_shown_or_told() {
         options.set(definition, value, Place::File).unwrap();
     }
     assert!(!format!("{options:?}").contains("hush"));
-    let told: Vec<&str> = options.told().into_iter().map(|(name, _)| name).collect();
+    let told: Vec<&str> = options.for_manifest().into_iter().map(|(name, _)| name).collect();
     assert_eq!(told, ["sensitivity"]);
 }

@@ -1,4 +1,4 @@
-//! What an option is set to, before it is known which option it is.
+//! The value of an option as it was written, before the option interprets it.
 //!
 //! ```text
 //! SQL arguments     ─► engine::arguments ─┐

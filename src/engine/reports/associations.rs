@@ -3,22 +3,20 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Column, Result, plan_err};
-use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
+use super::BothTables;
 use super::grouping::converted;
 use super::plan::{mistake, type_of};
 use crate::columnar::{LabelledCells, LabelsAbove, OriginalCells, PublishedForm, grouped_type};
-use crate::engine::exec::resolve;
+use crate::engine::exec::{resolve, running};
 use crate::engine::options::QuasiIdentifier;
 use crate::engine::options::{Options, find_column};
-use crate::engine::{execution_error, without_values};
+use crate::engine::redact_values;
 use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention};
 
 /// Associations of a utility report.
@@ -84,41 +82,39 @@ pub(super) fn compared_rows(
 /// Reads both tables, whose columns are those of the report, and compares their rules.
 pub(super) async fn measure(
     spec: &AssociationsSpec,
-    [original, published]: [&Arc<dyn ExecutionPlan>; 2],
-    tables: &[Arc<dyn ExecutionPlan>],
+    inputs: &BothTables<'_>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
-    let hierarchies = resolve(&spec.columns, tables, context).await?;
+    let hierarchies = resolve(&spec.columns, inputs.lookups, context).await?;
     let held = memory.size();
-    let schema = original.schema();
+    let schema = inputs.original.schema();
     let types = schema.fields().iter().map(|field| field.data_type().clone());
     let names = spec.columns.iter().map(|qi| qi.column.name.as_str());
     let mut cells: Vec<OriginalCells> =
         names.clone().zip(types.clone()).map(|(name, of)| OriginalCells::new(name, &of)).collect();
-    let mut batches = original.execute(0, Arc::clone(context))?;
+    let mut batches = inputs.original.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         for (cells, column) in cells.iter_mut().zip(batch.columns()) {
-            cells.add(column).map_err(execution_error)?;
+            cells.add(column)?;
         }
         memory.try_resize(held + cells.iter().map(OriginalCells::memory).sum::<usize>())?;
     }
     let mut originals = Vec::with_capacity(cells.len());
     let mut above = Vec::with_capacity(cells.len());
     for ((cells, of), hierarchy) in cells.into_iter().zip(types).zip(&hierarchies) {
-        let (cells, labels_above) =
-            cells.finish(&of, hierarchy.as_ref()).map_err(execution_error)?;
+        let (cells, labels_above) = cells.finish(&of, hierarchy.as_ref())?;
         originals.push(labelled(cells, &labels_above));
         above.push(labels_above);
     }
     let held = memory.size();
     let mut cells: Vec<LabelledCells> = names.clone().map(|_| LabelledCells::default()).collect();
-    let mut batches = published.execute(0, Arc::clone(context))?;
+    let mut batches = inputs.published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
-        let batch = batch.map_err(without_values)?;
+        let batch = batch.map_err(redact_values)?;
         for ((cells, column), name) in cells.iter_mut().zip(batch.columns()).zip(names.clone()) {
-            cells.add(name, column).map_err(execution_error)?;
+            cells.add(name, column)?;
         }
         memory.try_resize(held + cells.iter().map(LabelledCells::memory).sum::<usize>())?;
     }
@@ -128,11 +124,7 @@ pub(super) async fn measure(
     // Bitmaps of the frequent labels, of which there are few.
     let rows = |table: &[LabelledColumn]| table.first().map_or(0, |column| column.cells.len());
     memory.try_grow(2 * spec.columns.len() * (rows(&originals) + rows(&published)))?;
-    let work =
-        SpawnedTask::spawn_blocking(move || association_retention(&originals, &published, limits));
-    let measures =
-        work.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-    measures.map_err(execution_error)
+    running(move || Ok(association_retention(&originals, &published, limits)?)).await
 }
 
 /// Every label with those above it.

@@ -8,7 +8,6 @@ use futures::StreamExt;
 
 use super::grouping::{Groups, Set, first_phase, set_numbers};
 use crate::columnar::{ModelledValues, Ranks, Runs};
-use crate::engine::execution_error;
 use crate::measure::{Distribution, ValueCount};
 
 /// How a published table is grouped into classes and their sensitive values.
@@ -175,7 +174,7 @@ impl<'a, C: Classes> Reader<'a, C> {
         let values = [self.spec.value_column(column)];
         let groups = Groups::of_set(batch, self.spec.set_column(), set as u32, values)?;
         let ranks = groups.columns.first().map(|values| self.ranks[column].of(values));
-        Ok((ranks.transpose().map_err(execution_error)?.unwrap_or_default(), groups.rows))
+        Ok((ranks.transpose()?.unwrap_or_default(), groups.rows))
     }
 
     fn add_classes(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -186,7 +185,7 @@ impl<'a, C: Classes> Reader<'a, C> {
             values.push(ranks.into_iter().zip(rows));
         }
         let keys = &batch.columns()[1..self.spec.set_column()];
-        let (continues, runs) = self.runs.next(keys).map_err(execution_error)?;
+        let (continues, runs) = self.runs.next(keys)?;
         let sets = set_numbers(batch, self.spec.set_column());
         for (number, run) in runs.into_iter().enumerate() {
             if number > 0 || !continues {
@@ -212,7 +211,7 @@ impl<'a, C: Classes> Reader<'a, C> {
         for (ranks, sensitive) in self.ranks.iter().zip(&self.spec.sensitive) {
             values.push(ModelledValues {
                 name: sensitive.name.clone(),
-                values: ranks.values().map_err(execution_error)?,
+                values: ranks.values()?,
                 missing: true,
             });
         }

@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray};
 use datafusion::arrow::compute::SortOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, assert_eq_or_internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalExpr,
-    PhysicalSortRequirement,
+    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalSortRequirement,
 };
 use datafusion::physical_plan::execution_plan::{
-    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+    Boundedness, EmissionType, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
@@ -27,8 +25,9 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-use super::{Report, constraints, privacy, sensitivity, utility};
-use crate::engine::{looked_at, without_values_of_kernels};
+use super::{BothTables, Report, constraints, privacy, sensitivity, utility};
+use crate::engine::exec::common_plan_methods;
+use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
 
 /// Turns grouped counts into measures.
@@ -104,13 +103,6 @@ impl ExecutionPlan for ReportExec {
         self.inputs.iter().enumerate().map(ordering).collect()
     }
 
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
     fn replace_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
@@ -120,13 +112,7 @@ impl ExecutionPlan for ReportExec {
         Ok(Arc::new(Self::new(Arc::clone(&self.report), children)))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,
@@ -138,7 +124,7 @@ impl ExecutionPlan for ReportExec {
         let (report, inputs) = (Arc::clone(&self.report), self.inputs.clone());
         let batch = async move {
             let measures = measure(&report, &inputs, &context).await;
-            let measures = measures.map_err(|error| looked_at(without_values_of_kernels(error)))?;
+            let measures = measures.map_err(|error| mark_redacted(redact_kernel_values(error)))?;
             Ok(to_batch(&report, &measures)?.record_output(&baseline))
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(batch))))
@@ -158,9 +144,9 @@ async fn measure(
         MemoryConsumer::new(report.function()).register(context.memory_pool());
     match (report, inputs) {
         (Report::Privacy(spec), inputs) => privacy::measure(spec, inputs, context, &memory).await,
-        (Report::TwoTableUtility(spec), [original, sensitive, tables @ ..]) => {
-            let two = (original, sensitive);
-            sensitivity::measure_two_tables(spec, two, tables, context, &memory).await
+        (Report::TwoTableUtility(spec), [original, published, lookups @ ..]) => {
+            let inputs = BothTables { original, published, lookups };
+            sensitivity::measure_two_tables(spec, &inputs, context, &memory).await
         }
         (Report::Constraints(spec), [published]) => {
             constraints::measure(spec, published.execute(0, Arc::clone(context))?).await
@@ -169,10 +155,14 @@ async fn measure(
             let graded = usize::from(spec.graded.is_some()).min(others.len());
             let (by_class, others) = others.split_at(graded);
             let by_class = by_class.first();
-            let rows = if spec.associations.is_some() { 2 } else { 0 };
-            let (rows, hierarchies) = others.split_at(rows.min(others.len()));
-            let rows = <[_; 2]>::try_from(rows.iter().collect::<Vec<_>>()).ok();
-            let tables = utility::Tables { original, published, by_class, rows, hierarchies };
+            let (rows, lookups) = match (&spec.associations, others) {
+                (Some(_), [original, published, lookups @ ..]) => {
+                    (Some(BothTables { original, published, lookups }), lookups)
+                }
+                _ => (None, others),
+            };
+            let groups = BothTables { original, published, lookups };
+            let tables = utility::Tables { groups, by_class, rows };
             utility::measure(spec, &tables, context, &memory).await
         }
         _ => datafusion::common::internal_err!("a report lost one of its inputs"),

@@ -24,6 +24,13 @@ pub(super) struct Set {
 /// an overflow.
 const MAX_KEYS: usize = 63;
 
+/// What an input is grouped by.
+pub(super) struct Keys {
+    pub(super) exprs: Vec<Expr>,
+    /// The key before which the number of the set stands.
+    pub(super) set_before: usize,
+}
+
 /// Counts the rows of every group of every set, reading the input once. Columns of the result:
 ///
 /// | phase | key 0 | … | set | sensitive or class keys … | rows that miss a key, if wanted | rows |
@@ -34,10 +41,11 @@ const MAX_KEYS: usize = 63;
 pub(super) fn grouped(
     input: LogicalPlan,
     prefix: &str,
-    (keys, set_before): (Vec<Expr>, usize),
+    keys: Keys,
     sets: &[Set],
     counts_incomplete: bool,
 ) -> Result<LogicalPlan> {
+    let Keys { exprs: keys, set_before } = keys;
     if keys.len() > MAX_KEYS {
         return plan_err!(
             "a report can look at {MAX_KEYS} columns at once and these are {}: list fewer columns \

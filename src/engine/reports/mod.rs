@@ -68,6 +68,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::physical_plan::ExecutionPlan;
 
 pub use associations::AssociationsSpec;
 use classes::ClassesSpec;
@@ -106,7 +107,7 @@ pub struct PrivacySpec {
     pub(super) two_tables: bool,
     /// What is looked at in the buckets of a sliced table, `None` where classes are something else.
     pub(super) buckets: Option<BucketsSpec>,
-    /// Whether the last of the grouped columns tells persons apart.
+    /// Whether the privacy unit is among the grouped columns.
     pub(super) counts_persons: bool,
     /// The largest share of a class that one person may hold.
     pub(super) unit_share: Option<f64>,
@@ -299,4 +300,13 @@ impl fmt::Display for Report {
         }
         f.write_str(&entries.join(", "))
     }
+}
+
+/// The inputs of a report that compares a release with its original.
+struct BothTables<'a> {
+    original: &'a Arc<dyn ExecutionPlan>,
+    /// The release, or that of its tables with the sensitive values.
+    published: &'a Arc<dyn ExecutionPlan>,
+    /// Hierarchies, and levels of sensitivity.
+    lookups: &'a [Arc<dyn ExecutionPlan>],
 }

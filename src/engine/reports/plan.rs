@@ -9,14 +9,14 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan};
 use super::associations::{compared_rows, rule_limits};
 use super::classes::{ClassesSpec, SensitiveSpec};
 use super::constraints::{CheckedConstraint, ConstraintsSpec};
-use super::grouping::{Set, converted, grouped, keys_of};
+use super::grouping::{Keys, Set, converted, grouped, keys_of};
 use super::node::ReportNode;
 use super::slices::of_buckets;
 use super::two_tables::{plan_two_table_utility, plan_two_tables};
 use super::{AssociationsSpec, GradedSpec, PrivacySpec, PublishedSpec, Report, UtilitySpec};
 use crate::columnar::{PublishedForm, grouped_type, is_ordered};
 use crate::engine::options::{Assignment, Grading, Options, constraint_columns, find_column};
-use crate::engine::plan::hierarchy_input;
+use crate::engine::plan::{hierarchy_input, with_unit};
 use crate::error::Error;
 use crate::measure::Targets;
 
@@ -116,7 +116,7 @@ fn plan_privacy(
     let unit_share = options.checked_unit_share().map_err(&wrong)?;
     let units = roles.assign("privacy_unit", options.privacy_unit.as_slice()).map_err(&wrong)?;
     // The rows of a bucket are published together, whatever their quasi-identifiers.
-    let (buckets, looked_at) = match bucket.first() {
+    let (buckets, bucket_inputs) = match bucket.first() {
         Some(bucket) => {
             let (spec, inputs) = of_buckets(&published, bucket, &quasi_identifiers, original)?;
             (Some(spec), inputs)
@@ -125,8 +125,7 @@ fn plan_privacy(
     };
     let quasi_identifiers = if buckets.is_some() { bucket } else { quasi_identifiers };
     check_named(PLACE, &quasi_identifiers)?;
-    // The privacy unit stands behind the sensitive columns.
-    let modelled: Vec<Column> = sensitive.into_iter().chain(units.iter().cloned()).collect();
+    let modelled = with_unit(sensitive, units.first().cloned());
     let (classes, input) = by_class(&quasi_identifiers, &modelled, published, "published")?;
     let spec = PrivacySpec {
         quasi_identifiers: quasi_identifiers.into_iter().map(|column| column.name).collect(),
@@ -139,7 +138,7 @@ fn plan_privacy(
         unit_share,
     };
     let mut inputs = vec![input];
-    inputs.extend(looked_at);
+    inputs.extend(bucket_inputs);
     add_tables(&mut inputs, tables)?;
     report(Report::Privacy(spec), inputs)
 }
@@ -175,7 +174,13 @@ pub(super) fn by_class(
         spec.sensitive.push(SensitiveSpec { name: column.name.clone(), is_ordered });
         keys.push(converted(Expr::Column(column.clone()), data_type, plain));
     }
-    let input = grouped(table, prefix, (keys, spec.class_keys), &spec.sets(), false)?;
+    let input = grouped(
+        table,
+        prefix,
+        Keys { exprs: keys, set_before: spec.class_keys },
+        &spec.sets(),
+        false,
+    )?;
     Ok((spec, input))
 }
 
@@ -236,8 +241,8 @@ fn plan_constraints(options: &Options, published: LogicalPlan) -> Result<Logical
         keys: set.iter().flat_map(|column| spec.columns[*column].clone()).collect(),
     };
     let sets: Vec<Set> = spec.sets.iter().map(of_set).collect();
-    let set_before = keys.len();
-    let input = grouped(published, "published", (keys, set_before), &sets, false)?;
+    let keys = Keys { set_before: keys.len(), exprs: keys };
+    let input = grouped(published, "published", keys, &sets, false)?;
     report(Report::Constraints(spec), vec![input])
 }
 
@@ -334,8 +339,8 @@ fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPl
     };
     let keys: Vec<Expr> = columns.iter().map(key).collect::<Result<_>>()?;
     let sets: Vec<Set> = (0..keys.len()).map(|key| Set { phase: 0, keys: vec![key] }).collect();
-    let set_before = keys.len();
-    grouped(original, "original", (keys, set_before), &sets, true)
+    let keys = Keys { set_before: keys.len(), exprs: keys };
+    grouped(original, "original", keys, &sets, true)
 }
 
 /// The classes, and the distinct published values of every quasi-identifier.
@@ -385,7 +390,7 @@ fn published_input(
             sets.push(Set { phase: 0, keys });
         }
     }
-    grouped(published, "published", (keys, class_keys), &sets, false)
+    grouped(published, "published", Keys { exprs: keys, set_before: class_keys }, &sets, false)
 }
 
 pub(super) fn report(report: Report, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {

@@ -14,8 +14,8 @@ use super::classes::{self, Classes};
 use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::exec::resolve_levels;
-use crate::engine::execution_error;
 use crate::engine::options::Grading;
+use crate::engine::plan::split_unit;
 use crate::measure::{ColumnRisk, Distribution, Measure, RankLevels, Risk, ValueCount};
 
 /// Reads the groups and measures them. Behind the published groups stand, where there are two
@@ -30,14 +30,15 @@ pub(super) async fn measure(
         return internal_err!("a report lost its input");
     };
     let (agreement, others) = others.split_at(usize::from(spec.two_tables).min(others.len()));
-    let looks = spec.buckets.map_or([false; 2], |buckets| [buckets.divided, buckets.original]);
-    let looked_at = looks.into_iter().filter(|look| *look).count();
-    let (looked_at, tables) = others.split_at(looked_at.min(others.len()));
+    let (has_divided, has_original) =
+        spec.buckets.map_or((false, false), |buckets| (buckets.divided, buckets.original));
+    let bucket_inputs = usize::from(has_divided) + usize::from(has_original);
+    let (bucket_inputs, tables) = others.split_at(bucket_inputs.min(others.len()));
     let levels = match &spec.grading {
         Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
         None => None,
     };
-    let sensitive = spec.classes.sensitive.len() - usize::from(spec.counts_persons);
+    let sensitive = split_unit(&spec.classes.sensitive, spec.counts_persons).0.len();
     let mut meter = Meter {
         risk: Risk::new(spec.targets, sensitive),
         whole: Vec::new(),
@@ -58,11 +59,11 @@ pub(super) async fn measure(
             };
             measures.extend(meter.chances.iter().enumerate().map(largest));
             measures.extend(meter.persons.iter().flat_map(|found| found.measures(spec)));
-            let mut looked_at = looked_at.iter();
-            if let (true, Some(plan)) = (looks[0], looked_at.next()) {
+            let mut bucket_inputs = bucket_inputs.iter();
+            if let (true, Some(plan)) = (has_divided, bucket_inputs.next()) {
                 measures.push(undivided_measure(plan, context).await?);
             }
-            if let (true, Some(plan)) = (looks[1], looked_at.next()) {
+            if let (true, Some(plan)) = (has_original, bucket_inputs.next()) {
                 measures.extend(intact_measures(plan, context).await?);
             }
             Ok(measures)
@@ -90,7 +91,7 @@ struct Meter<'a> {
     persons: Option<PersonsFound>,
 }
 
-/// What was found of the persons of a class.
+/// The fewest persons of a class, and the largest share of a class that one person holds.
 #[derive(Default)]
 struct PersonsFound {
     fewest: Option<u64>,
@@ -155,9 +156,9 @@ pub(super) fn rank_levels(
     whole: &Distribution,
     values: &ModelledValues,
 ) -> Result<RankLevels> {
-    let level_of = listed.of(values).map_err(execution_error)?;
+    let level_of = listed.of(values)?;
     let alphas = grading.shares(listed);
-    RankLevels::new(level_of, alphas, grading.scope, whole).map_err(execution_error)
+    Ok(RankLevels::new(level_of, alphas, grading.scope, whole)?)
 }
 
 /// How two tables agree: rows of the one without sensitive values, and classes whose rows differ.

@@ -9,9 +9,9 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 
-use super::TwoTableUtilitySpec;
 use super::classes::{self, Classes, ClassesSpec};
 use super::privacy::rank_levels;
+use super::{BothTables, TwoTableUtilitySpec};
 use crate::columnar::{ListedLevels, ModelledValues};
 use crate::engine::exec::resolve_levels;
 use crate::engine::options::Grading;
@@ -97,21 +97,20 @@ impl ClassMeasures {
 /// sensitive values, and the levels of sensitivity, where a table lists them.
 pub(super) async fn measure_two_tables(
     spec: &TwoTableUtilitySpec,
-    (original, sensitive): (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>),
-    tables: &[Arc<dyn ExecutionPlan>],
+    inputs: &BothTables<'_>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
     let mut rows_original = 0;
-    for batch in collect(Arc::clone(original), Arc::clone(context)).await? {
+    for batch in collect(Arc::clone(inputs.original), Arc::clone(context)).await? {
         let rows = batch.column(0).as_primitive::<Int64Type>();
         rows_original += rows.iter().flatten().sum::<i64>().unsigned_abs();
     }
     let grading = match &spec.grading {
-        Some(grading) => Some((grading, resolve_levels(grading, tables, context).await?)),
+        Some(grading) => Some((grading, resolve_levels(grading, inputs.lookups, context).await?)),
         None => None,
     };
-    let found = read(&spec.classes, sensitive, grading, context, memory).await?;
+    let found = read(&spec.classes, inputs.published, grading, context, memory).await?;
     let Some(suppressed) = rows_original.checked_sub(found.rows) else {
         return exec_err!(
             "utility_report: the table of sensitive values has {} rows and the original has \

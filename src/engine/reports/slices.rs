@@ -41,7 +41,7 @@ pub(super) fn of_buckets(
             find_column(schema, "quasi_identifiers", &column.name).map_err(mistake(ORIGINAL))
         };
         let columns = quasi_identifiers.iter().map(of_original).collect::<Result<Vec<Column>>>()?;
-        inputs.push(intact((published.clone(), quasi_identifiers), (original, &columns))?);
+        inputs.push(intact(published.clone(), quasi_identifiers, original, &columns)?);
     }
     Ok((spec, inputs))
 }
@@ -81,8 +81,10 @@ fn undivided(
 /// One row: the published rows, those whose quasi-identifiers together occur in the original, and those whose
 /// quasi-identifiers occur there once. Values are compared as they are written.
 fn intact(
-    (published, columns): (LogicalPlan, &[Column]),
-    (original, originals): (LogicalPlan, &[Column]),
+    published: LogicalPlan,
+    columns: &[Column],
+    original: LogicalPlan,
+    originals: &[Column],
 ) -> Result<LogicalPlan> {
     let name = |table: &str, at: usize| format!("__{table}_{at}");
     let names = |table| (0..columns.len()).map(|at| name(table, at)).collect::<Vec<String>>();

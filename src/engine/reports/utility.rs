@@ -10,21 +10,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
 use super::grouping::Groups;
-use super::{UtilitySpec, sensitivity};
+use super::{BothTables, UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::exec::{resolve, resolve_levels};
-use crate::engine::execution_error;
 use crate::measure::{Measure, Utility, incomplete_measures};
 
 /// The inputs of the operator.
 pub(super) struct Tables<'a> {
-    pub(super) original: &'a Arc<dyn ExecutionPlan>,
-    pub(super) published: &'a Arc<dyn ExecutionPlan>,
+    /// The groups of both tables.
+    pub(super) groups: BothTables<'a>,
     /// The sensitive values by class, where levels of sensitivity are given.
     pub(super) by_class: Option<&'a Arc<dyn ExecutionPlan>>,
     /// The rows of both tables, where associations are asked for.
-    pub(super) rows: Option<[&'a Arc<dyn ExecutionPlan>; 2]>,
-    pub(super) hierarchies: &'a [Arc<dyn ExecutionPlan>],
+    pub(super) rows: Option<BothTables<'a>>,
 }
 
 /// Reads the distinct values of the original, then the published groups against them.
@@ -34,15 +32,15 @@ pub(super) async fn measure(
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<Vec<Measure>> {
-    let hierarchies = resolve(&spec.quasi_identifiers, tables.hierarchies, context).await?;
+    let hierarchies = resolve(&spec.quasi_identifiers, tables.groups.lookups, context).await?;
     let (originals, incomplete_rows) =
-        read_originals(spec, tables.original, context, memory).await?;
+        read_originals(spec, tables.groups.original, context, memory).await?;
     let rows_original = originals.first().map_or(0, Originals::rows);
     let mut columns = Vec::with_capacity(originals.len());
     for ((originals, hierarchy), published) in
         originals.into_iter().zip(&hierarchies).zip(&spec.published)
     {
-        let losses = originals.into_losses(hierarchy.as_ref()).map_err(execution_error)?;
+        let losses = originals.into_losses(hierarchy.as_ref())?;
         memory.try_grow(losses.memory())?;
         columns.push(PublishedColumn::new(losses, published.form));
     }
@@ -54,20 +52,19 @@ pub(super) async fn measure(
         open: None,
         reconstruction: Some(0.0),
     };
-    let mut batches = tables.published.execute(0, Arc::clone(context))?;
+    let mut batches = tables.groups.published.execute(0, Arc::clone(context))?;
     while let Some(batch) = batches.next().await {
         meter.add(&batch?)?;
     }
     let mut measures = meter.finish(rows_original, incomplete_rows)?;
     if let (Some(graded), Some(by_class)) = (&spec.graded, tables.by_class) {
-        let levels = resolve_levels(&graded.grading, tables.hierarchies, context).await?;
+        let levels = resolve_levels(&graded.grading, tables.groups.lookups, context).await?;
         let grading = Some((&graded.grading, levels));
         let found = sensitivity::read(&graded.classes, by_class, grading, context, memory).await?;
         measures.extend(found.distances(spec.quasi_identifiers.len()));
     }
-    if let (Some(associations), Some(rows)) = (&spec.associations, tables.rows) {
-        let found =
-            super::associations::measure(associations, rows, tables.hierarchies, context, memory);
+    if let (Some(associations), Some(rows)) = (&spec.associations, &tables.rows) {
+        let found = super::associations::measure(associations, rows, context, memory);
         measures.extend(found.await?);
     }
     Ok(measures)
@@ -93,7 +90,7 @@ async fn read_originals(
         for (key, originals) in originals.iter_mut().enumerate() {
             let groups = Groups::of_set(&batch, set_column, key as u32, [1 + key])?;
             for values in &groups.columns {
-                originals.add(values, &groups.rows).map_err(execution_error)?;
+                originals.add(values, &groups.rows)?;
             }
         }
         memory.try_resize(originals.iter().map(Originals::memory).sum())?;
@@ -132,7 +129,7 @@ impl Meter<'_> {
             let keys = self.spec.published[number].keys.clone();
             let set = if is_own_class { 0 } else { 1 + number as u32 };
             let groups = Groups::of_set(batch, set_column, set, keys.map(|key| 1 + key))?;
-            column.add(&groups.columns, &groups.rows).map_err(execution_error)?;
+            column.add(&groups.columns, &groups.rows)?;
         }
         Ok(())
     }
@@ -142,7 +139,7 @@ impl Meter<'_> {
         let mut points = vec![1.0f64; classes.rows.len()];
         for (column, published) in self.columns.iter().zip(&self.spec.published) {
             let cells = &classes.columns[published.keys.clone()];
-            match column.points(cells).map_err(execution_error)? {
+            match column.points(cells)? {
                 Some(of_column) => {
                     points.iter_mut().zip(of_column).for_each(|(points, more)| *points *= more);
                 }
@@ -158,7 +155,7 @@ impl Meter<'_> {
 
     /// Classes whose groups are neighbours, one group for each class label.
     fn add_labelled_classes(&mut self, keys: &[ArrayRef], rows: &[i64]) -> Result<()> {
-        let (continues, runs) = self.runs.next(keys).map_err(execution_error)?;
+        let (continues, runs) = self.runs.next(keys)?;
         for (number, run) in runs.into_iter().enumerate() {
             if number > 0 || !continues {
                 self.close_class();
@@ -189,7 +186,7 @@ impl Meter<'_> {
         }
         let lost =
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
-        let mut measures = self.utility.measures(&lost.map_err(execution_error)?);
+        let mut measures = self.utility.measures(&lost?);
         let suppressed = rows_original - rows;
         // A suppressed row is nowhere, at distance 1.
         let distance = self.reconstruction.filter(|_| rows_original > 0);

@@ -1,4 +1,4 @@
-//! What has to be said to an engine that gives every task a part of a plan's input.
+//! Plans for an engine that gives every task a part of a plan's input.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::withhold::withhold_errors_of_inputs;
+use super::redact::redact_errors_of_inputs;
 use crate::engine::census::CensusExec;
 use crate::engine::exec::AnonymizeExec;
 
@@ -17,7 +17,7 @@ use crate::engine::exec::AnonymizeExec;
 /// - A release that is not in cells needs all rows in one task; on one machine it reads the partitions of its
 ///   input itself. This is the difference between a release of a table and one of its first partition.
 /// - Scans that the engine does not know how to share out have one partition.
-/// - What runs apart from the operators of this crate withholds the values it failed on, as they do.
+/// - Stages without one of our operators redact values from errors too.
 #[derive(Debug, Default)]
 pub struct PlanForCluster;
 
@@ -36,7 +36,7 @@ impl PhysicalOptimizerRule for PlanForCluster {
             }
             Ok(Transformed::no(plan))
         };
-        withhold_errors_of_inputs(plan.transform_up(fit).data()?)
+        redact_errors_of_inputs(plan.transform_up(fit).data()?)
     }
 
     fn name(&self) -> &str {

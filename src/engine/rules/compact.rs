@@ -1,4 +1,4 @@
-//! Where the batches that leave a plan are made to hold only what they show.
+//! Batches that leave a plan hold nothing but the rows they show.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ type Plan = Arc<dyn ExecutionPlan>;
 
 /// The plan with a [`CompactBatchesExec`] on top, if it passes on some rows of a release and not all as they are.
 /// Below a sink or `EXPLAIN ANALYZE` it goes under that.
-pub(super) fn compact_what_leaves(plan: Plan) -> Result<Plan> {
+pub(super) fn compact_output(plan: Plan) -> Result<Plan> {
     if plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>() {
         let children = plan.children().into_iter().map(Arc::clone);
-        let children = children.map(compact_what_leaves).collect::<Result<Vec<Plan>>>()?;
+        let children = children.map(compact_output).collect::<Result<Vec<Plan>>>()?;
         return replace_children_if_necessary(plan, children);
     }
     Ok(match holds_release(&plan) && !is_whole_release(&plan) {

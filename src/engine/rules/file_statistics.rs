@@ -6,7 +6,7 @@
 //! and files skipped, by the same figures.
 //!
 //! So the inputs of our operators are planned without file statistics, and in sessions that
-//! [`read_what_files_hold`] all queries are. Pruning of row groups and pages stays: it judges
+//! [`ignore_file_statistics`] all queries are. Pruning of row groups and pages stays: it judges
 //! each by its own statistics, and reads those that have none. It is switched off for predicates that bounds cannot
 //! answer: bounds leave out NaN, which is larger than all numbers, and a missing count of NULLs is taken for 0.
 
@@ -113,7 +113,7 @@ fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Lets every query of a session read what is in its files, those without an operator of this crate too, whatever the
 /// session's `collect_statistics` says.
-pub fn read_what_files_hold(context: &SessionContext) {
+pub fn ignore_file_statistics(context: &SessionContext) {
     let state = context.state_ref();
     let mut state = state.write();
     let forget = Arc::new(ForgetFileStatistics { in_every_plan: true }) as _;
@@ -129,7 +129,7 @@ pub fn read_what_files_hold(context: &SessionContext) {
         .build();
 }
 
-/// [`pruned_by_what_is_told`] as a rule, for plans without an operator of this crate.
+/// [`with_sound_pruning`] as a rule, for plans without an operator of this crate.
 #[derive(Debug)]
 struct SoundPruning;
 
@@ -139,7 +139,7 @@ impl PhysicalOptimizerRule for SoundPruning {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        pruned_by_what_is_told(plan)
+        with_sound_pruning(plan)
     }
 
     fn name(&self) -> &str {
@@ -152,7 +152,7 @@ impl PhysicalOptimizerRule for SoundPruning {
 }
 
 /// The same plan, in which no row group is skipped because of a predicate that its statistics cannot answer.
-pub(in crate::engine) fn pruned_by_what_is_told(
+pub(in crate::engine) fn with_sound_pruning(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let read_all = |plan: Arc<dyn ExecutionPlan>| {

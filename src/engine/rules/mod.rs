@@ -4,11 +4,11 @@ mod cluster;
 mod compact;
 mod file_statistics;
 mod planner;
+mod redact;
 mod visible_order;
-mod withhold;
 
 pub use cluster::PlanForCluster;
-pub use file_statistics::{ForgetFileStatistics, read_what_files_hold};
+pub use file_statistics::{ForgetFileStatistics, ignore_file_statistics};
 pub use planner::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,
 };

@@ -19,8 +19,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use super::cluster::PlanForCluster;
-use super::compact::compact_what_leaves;
-use super::file_statistics::{pruned_by_what_is_told, without_file_statistics};
+use super::compact::compact_output;
+use super::file_statistics::{with_sound_pruning, without_file_statistics};
 use super::visible_order::OrderByVisibleColumns;
 use crate::engine::exec::{AnonymizeExec, PlanCells};
 use crate::engine::plan::{AnonymizeNode, check_may_be_written, is_of_release};
@@ -112,7 +112,7 @@ impl AnonymizeQueryPlanner {
         let planners = vec![Arc::new(AnonymizeExtensionPlanner) as _];
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
         let logical_plan = &with_plain_columns(logical_plan.clone())?;
-        pruned_by_what_is_told(planner.create_physical_plan(logical_plan, session).await?)
+        with_sound_pruning(planner.create_physical_plan(logical_plan, session).await?)
     }
 }
 
@@ -140,16 +140,16 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                 plan = rule.optimize(plan, session.config_options())?;
             }
             if holds_our_nodes(logical_plan)? {
-                plan = ended_in_one_task(plan);
+                plan = end_in_one_task(plan);
             }
         }
-        compact_what_leaves(plan)
+        compact_output(plan)
     }
 }
 
 /// A plan whose last step is one task. Ballista may run the tasks of a step again when an executor has died, and
 /// those of the last step have nobody behind them who would notice that rows come twice.
-fn ended_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+fn end_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.output_partitioning().partition_count() {
         1 => plan,
         _ => match plan.output_ordering().cloned() {

@@ -64,7 +64,7 @@ fn visit(plan: &Plan, visible: &BTreeSet<usize>) -> Result<Plan> {
     plan.replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
 }
 
-/// What an expression makes plain, if it does nothing but take values out of a dictionary.
+/// The expression without a cast that only removes a dictionary encoding.
 fn unpacked<'a>(expr: &'a Arc<dyn PhysicalExpr>, child: &Plan) -> &'a Arc<dyn PhysicalExpr> {
     let Some(cast) = expr.downcast_ref::<CastExpr>() else { return expr };
     match cast.expr().data_type(&child.schema()) {

@@ -123,7 +123,7 @@ impl Arguments {
     }
 }
 
-/// What an expression says to an option that does not know SQL.
+/// The value of an expression, for options, which do not know SQL.
 fn value_of(expr: SqlExpr, context: &mut dyn RelationPlannerContext) -> Value {
     if let Some(items) = list_items(&expr) {
         return Value::List(items.into_iter().map(|item| value_of(item, context)).collect());

@@ -149,7 +149,7 @@ impl AnonymizeRelationPlanner {
         let reference = context.object_name_to_table_reference(name)?;
         let state = self.session()?;
         let schema = state.schema_for_ref(reference.clone())?;
-        // The planner cannot wait: a catalog that must first ask somebody answers "not yet".
+        // The planner is synchronous: a catalog that has to wait for its answer cannot be used.
         match schema.table(reference.table()).now_or_never() {
             Some(Ok(Some(table))) => {
                 let source = provider_as_source(table);

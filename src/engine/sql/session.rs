@@ -1,4 +1,4 @@
-//! Teaching a session the functions.
+//! Registering the functions with a session.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::planner::AnonymizeRelationPlanner;
 use crate::engine::exec::PlanCells;
 use crate::engine::options::{AnonymizeConfig, SessionSecret};
+use crate::engine::planning_error;
 use crate::engine::rules::{AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns};
 use crate::engine::staging::StageReleases;
-use crate::engine::{execution_error, planning_error};
 use crate::model::Secret;
 
 /// Registers everything: the SQL functions, the settings and the planning of their operators.
@@ -100,7 +100,7 @@ pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
 /// in the order of a keyed hash, which tells nothing but does not compress as well, no table is cut into cells, and
 /// a `COPY` that fails can leave a part of a release.
 pub fn register_sql(context: &SessionContext) -> Result<()> {
-    let secret = Secret::random().map_err(execution_error)?;
+    let secret = Secret::random()?;
     {
         let state = context.state_ref();
         let mut state = state.write();

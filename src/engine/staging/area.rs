@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 use super::hidden::{HiddenDirectory, LOCK};
 use super::moves::{Moves, Waiting};
 use super::publish::{Held, Part};
-use crate::engine::looked_at;
+use crate::engine::mark_redacted;
 
 /// The files of one target, from their first byte until they are visible or gone.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ impl Area {
 
     /// An error about the target, without values.
     pub(super) fn failed(&self, why: impl fmt::Display) -> DataFusionError {
-        looked_at(exec_datafusion_err!("COPY TO '{}': {why}", self.name))
+        mark_redacted(exec_datafusion_err!("COPY TO '{}': {why}", self.name))
     }
 
     pub(super) fn failed_to_move(&self, error: &io::Error) -> DataFusionError {

@@ -56,6 +56,7 @@ use tokio::sync::RwLock;
 use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
 use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::join_error;
 use crate::engine::plan::is_of_release;
 
 pub use durable::{sync_directory, sync_tree};
@@ -201,12 +202,12 @@ impl Staging {
         match (written, end.load(Ordering::SeqCst)) {
             (Ok(rows), true) => Ok(rows),
             (Ok(_), false) => Err(self.area.failed("the writer did not take all rows")),
-            (Err(error), _) => Err(self.plainly(error)),
+            (Err(error), _) => Err(self.with_cause(error)),
         }
     }
 
-    /// DataFusion's writers do not say why a file could not be written, and call it an internal error.
-    fn plainly(&self, error: DataFusionError) -> DataFusionError {
+    /// The error with the cause that the store gave: DataFusion's writers drop it and report an internal error.
+    fn with_cause(&self, error: DataFusionError) -> DataFusionError {
         match self.area.failure() {
             Some(failure) => self.area.failed(format!(
                 "the files cannot be written there; see whether the place is writable for this user and has space \
@@ -231,7 +232,7 @@ impl Staging {
         // From here on neither a dropped future nor a runtime that shuts down may stop it half-way: some of the files
         // are not a release.
         let outcome = tokio::task::spawn_blocking(move || handle.block_on(publish)).await;
-        outcome.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+        outcome.map_err(join_error)?
     }
 
     /// Removes what is not visible.

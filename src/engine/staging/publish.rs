@@ -12,7 +12,7 @@ use futures::future::join_all;
 
 use super::area::Area;
 use super::moves::Moves;
-use crate::engine::looked_at;
+use crate::engine::mark_redacted;
 
 /// Requests to an object store under way at once.
 const AT_ONCE: usize = 8;
@@ -69,7 +69,7 @@ pub(super) async fn publish(areas: &[Arc<Area>], may_replace: bool) -> Result<()
     }
     Err(match left.is_empty() {
         true => error,
-        false => looked_at(exec_datafusion_err!(
+        false => mark_redacted(exec_datafusion_err!(
             "{}; and these could not be removed again, remove them by hand: {}",
             error.strip_backtrace(),
             left.join(", ")

@@ -75,7 +75,7 @@ impl StagingStore {
         })
     }
 
-    fn noted<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
+    fn note_error<T>(&self, outcome: StoreResult<T>) -> StoreResult<T> {
         outcome.inspect_err(|error| self.area.note_failure(error))
     }
 }
@@ -97,7 +97,7 @@ impl ObjectStore for StagingStore {
             return Err(not_supported("conditional puts"));
         }
         let options = PutMultipartOptions { tags, attributes, extensions };
-        let mut upload = self.noted(self.begin(location, options).await)?;
+        let mut upload = self.note_error(self.begin(location, options).await)?;
         upload.put_part(payload).await?;
         upload.complete().await
     }
@@ -107,7 +107,7 @@ impl ObjectStore for StagingStore {
         location: &Location,
         options: PutMultipartOptions,
     ) -> StoreResult<Box<dyn MultipartUpload>> {
-        Ok(Box::new(self.noted(self.begin(location, options).await)?))
+        Ok(Box::new(self.note_error(self.begin(location, options).await)?))
     }
 
     async fn get_opts(&self, location: &Location, options: GetOptions) -> StoreResult<GetResult> {

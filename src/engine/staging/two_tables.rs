@@ -24,7 +24,7 @@ use super::Staging;
 use super::sink::unstaged;
 use crate::engine::exec::AnonymizeExec;
 use crate::engine::plan::check_may_be_written;
-use crate::engine::{looked_at, without_values_of_kernels};
+use crate::engine::{mark_redacted, redact_kernel_values};
 
 /// Where the two tables go. The endings `.parquet`, `.csv` and `.json` choose the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub async fn write_two_tables(
     files: &TwoFiles,
 ) -> Result<[u64; 2]> {
     // What fails in writing files is about files.
-    let about_files = |error| looked_at(without_values_of_kernels(error));
+    let about_files = |error| mark_redacted(redact_kernel_values(error));
     write_both(context, release, files).await.map_err(about_files)
 }
 

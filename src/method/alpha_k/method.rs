@@ -2,7 +2,7 @@
 
 use super::{Grouping, alpha_k};
 use crate::error::Result;
-use crate::method::{About, Family, Formed, Job, Method, Settings, TableShape};
+use crate::method::{About, Family, Job, Method, Settings, TableShape, Unverified};
 use crate::model::{Purpose, RowTable, shuffle_classes};
 
 pub(in crate::method) static ALPHA_K: AlphaK = AlphaK;
@@ -29,12 +29,12 @@ impl Method for AlphaK {
         shape.rows * (24 + shape.row_bytes)
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
         let mixing = settings.seed(Purpose::Mixing);
         let Grouping { classes, suppressed } = alpha_k(rows, job, settings.variant, mixing)?;
         // Both tables show the numbers of the classes, which must not tell the order in which they were made.
         let seed = settings.seed(Purpose::ClassNumbers);
         let classes = shuffle_classes(rows, &classes, job.keys, seed)?;
-        Ok(Formed::Classes { classes, suppressed })
+        Ok(Unverified::Classes { classes, suppressed })
     }
 }

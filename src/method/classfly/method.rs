@@ -4,7 +4,7 @@ use super::{Job as ConstraintJob, Search, classfly, datafly, row_bytes};
 use crate::error::{Error, Result};
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::method::{
-    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+    About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified,
 };
 use crate::model::{Purpose, RowTable};
 
@@ -89,7 +89,7 @@ impl Method for Recodings {
         shape.rows * row_bytes(shape.codes.len(), settings.constraints)
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
         let trees = trees(job.axes)?;
         let constraints = ConstraintJob::new(&trees, job, settings);
         let recoding = match self.search {
@@ -99,7 +99,7 @@ impl Method for Recodings {
                 datafly(rows, &constraints, Some(most as usize))
             }
         };
-        recoding.map(Formed::Recoded)
+        recoding.map(Unverified::Recoded)
     }
 }
 

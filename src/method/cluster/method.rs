@@ -3,7 +3,7 @@
 use super::{Clustering, Options, block_bytes, cluster, incomplete_rows};
 use crate::error::{Error, Result};
 use crate::method::{
-    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+    About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified,
 };
 use crate::model::{Purpose, RowTable};
 
@@ -78,7 +78,7 @@ impl Method for Clusters {
         block_bytes(shape.codes.iter().copied(), in_work.min(shape.rows))
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
         let suppressed =
             if self.drops_incomplete_rows() { incomplete_rows(rows, job.axes) } else { 0 };
         check_dropped(suppressed, rows.len(), job.requirement.k, settings)?;
@@ -88,7 +88,7 @@ impl Method for Clusters {
             block_rows: self.block_rows(settings),
         };
         let classes = cluster(rows, job, self.clustering, &options)?;
-        Ok(Formed::Classes { classes, suppressed })
+        Ok(Unverified::Classes { classes, suppressed })
     }
 }
 

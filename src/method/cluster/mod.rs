@@ -162,10 +162,11 @@ fn is_incomplete<C: Code, const W: usize>(row: &Row<C, W>, axes: &[Axis]) -> boo
 /// works on at once; `codes` is the number of codes of every quasi-identifier.
 pub fn block_bytes(codes: impl Iterator<Item = u32>, rows: usize) -> usize {
     // Per row and column: the tuple's code, a trie node of four numbers, half as much again while a
-    // trie is rebuilt, and the center of a group. Per code: what distances look up.
+    // trie is rebuilt, and the center of a group. Per code: what distances look up. Per row: tallies and groups, and
+    // its slot, by which the rows of a person are found.
     const CELL: usize = 4 + 24 + 48;
     const CODE: usize = 64;
-    const ROW: usize = 128;
+    const ROW: usize = 132;
     let columns: usize = codes.map(|codes| codes as usize * CODE + rows * CELL).sum();
     columns + rows * ROW
 }

@@ -3,7 +3,7 @@
 use super::{Layered, Options, layered, work_bytes};
 use crate::error::Result;
 use crate::method::{
-    About, Family, Formed, Job, Method, MethodOption, Settings, TableShape, Takes,
+    About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified,
 };
 use crate::model::RowTable;
 
@@ -38,9 +38,9 @@ impl Method for Freezing {
         work_bytes(shape.row_bytes, shape.rows, shape.k, shape.threads)
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
         let options = Options { split: settings.split, suppress: settings.drop_suppressed };
         let Layered { classes, suppressed } = layered(rows, job, &options)?;
-        Ok(Formed::Classes { classes, suppressed })
+        Ok(Unverified::Classes { classes, suppressed })
     }
 }

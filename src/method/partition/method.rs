@@ -2,7 +2,7 @@
 
 use super::{Cut, partition};
 use crate::error::Result;
-use crate::method::{About, Family, Formed, Job, Method, MethodOption, Settings, Takes};
+use crate::method::{About, Family, Job, Method, MethodOption, Settings, Takes, Unverified};
 use crate::model::RowTable;
 
 /// Cutting at one kind of place.
@@ -53,7 +53,7 @@ impl Method for Partition {
         }
     }
 
-    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Formed> {
-        partition(rows, job, self.cut, settings.split).map(Formed::from)
+    fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
+        partition(rows, job, self.cut, settings.split).map(Unverified::from)
     }
 }

@@ -3,7 +3,7 @@
 use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, row_bytes, slicing};
 use crate::association::DEFAULT_WORK;
 use crate::error::{Error, Result};
-use crate::method::{About, Family, Formed, Job, Method, MethodOption, TableShape, Takes};
+use crate::method::{About, Family, Job, Method, MethodOption, TableShape, Takes, Unverified};
 use crate::model::RowTable;
 
 /// Options of a query for the slicing methods.
@@ -97,7 +97,7 @@ impl Method for Slices {
         rows: &mut RowTable,
         job: &Job,
         settings: &crate::method::Settings,
-    ) -> Result<Formed> {
+    ) -> Result<Unverified> {
         let Some(asked) = &settings.slicing else {
             return Err(Error::bug("a slicing lost its options"));
         };
@@ -115,6 +115,6 @@ impl Method for Slices {
             }
             By::Correlation => slicing(rows, job, &asked.options, asked.columns),
         };
-        sliced.map(Formed::Sliced)
+        sliced.map(Unverified::Sliced)
     }
 }

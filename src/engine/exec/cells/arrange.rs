@@ -14,18 +14,19 @@ use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
 use futures::stream;
 
-use super::{CellExec, Notes, as_stream, at_work};
+use super::{CellExec, Notes, as_stream};
 use crate::columnar::{
     CellPlan, Kind, Layout, LeafCounts, ModelledCounts, ModelledValues, Survey, TableHeader,
     by_partition, pages_to_batch,
 };
 use crate::engine::exec::form::unit_models;
-use crate::engine::exec::requirement::{Asked, check_persons};
-use crate::engine::execution_error;
+use crate::engine::exec::pipeline::running;
+use crate::engine::exec::requirement::{RequirementBuilder, check_persons};
 use crate::engine::options::Spec;
+use crate::engine::plan::split_unit;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};
 
-/// Puts the counts of all partitions together and merges what cannot stand alone.
+/// Merges the counts of all partitions, and then the leaves that cannot be cells of their own.
 pub(super) fn run(
     exec: CellExec,
     layout: Layout,
@@ -36,19 +37,16 @@ pub(super) fn run(
     let batches = async move {
         let notes = Notes::read(&exec.children[0], &context).await?;
         let (spec, sampled) = (Arc::clone(&exec.spec), exec.sampled());
-        at_work(move || {
+        running(move || {
             let Notes { pages, memory: _held } = notes;
-            let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)
-                .map_err(execution_error)?;
+            let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), sampled)?;
             let (leaves, counted) =
                 (2 * survey.tree.leaves() as usize, counted_columns(&spec, &layout));
-            let counts = LeafCounts::merge(&layout, &by_partition(pages), leaves, counted)
-                .map_err(execution_error)?;
+            let counts = LeafCounts::merge(&layout, &by_partition(pages), leaves, counted)?;
             check_persons(&spec, counts.nobody)?;
-            let cell_of_leaf = Stands::new(&spec, &survey, &counts, &layout)?.cells()?;
-            let plan = plan(&spec, survey, (counts, cell_of_leaf), partitions)?;
-            let pages = plan.to_pages().and_then(|pages| pages_to_batch(&pages));
-            pages.map_err(execution_error)
+            let cell_of_leaf = LeafMerger::new(&spec, &survey, &counts, &layout)?.cells()?;
+            let plan = plan(&spec, survey, &counts, cell_of_leaf, partitions)?;
+            Ok(pages_to_batch(&plan.to_pages()?)?)
         })
         .await
     };
@@ -58,19 +56,19 @@ pub(super) fn run(
 /// How many of the modelled columns have their values counted: all but the privacy unit, and that one too if
 /// `unit_share` bounds it.
 pub(super) fn counted_columns(spec: &Spec, layout: &Layout) -> usize {
-    let uncounted = spec.privacy_unit.is_some() && spec.unit_share.is_none();
-    layout.modelled.len() - usize::from(uncounted)
+    let (sensitive, _) = split_unit(&layout.modelled, spec.privacy_unit.is_some());
+    sensitive.len() + usize::from(spec.unit_share.is_some())
 }
 
-/// Decides which leaves can be a cell.
-struct Stands<'a> {
+/// Merges neighbouring leaves until each cell satisfies the requirement by itself.
+struct LeafMerger<'a> {
     spec: &'a Spec,
     survey: &'a Survey,
     counts: &'a LeafCounts,
     columns: Vec<SensitiveColumn>,
 }
 
-impl<'a> Stands<'a> {
+impl<'a> LeafMerger<'a> {
     fn new(
         spec: &'a Spec,
         survey: &'a Survey,
@@ -96,14 +94,12 @@ impl<'a> Stands<'a> {
         let populations: Vec<Option<Arc<[u64]>>> =
             self.counts.modelled.iter().map(|of| Some(of.population().into())).collect();
         let levels = self.survey.levels.as_ref();
-        let asked = Asked { spec: self.spec, levels, populations: &populations };
-        let units = usize::from(self.spec.unit_share.is_some());
-        let sensitive = self.counts.modelled.len() - units;
-        let values: Vec<&ModelledValues> =
-            self.counts.modelled[..sensitive].iter().map(|of| &of.values).collect();
-        let mut requirement = asked.of_values(&values)?;
-        if units == 1 {
-            requirement.models.extend(unit_models(self.spec, sensitive));
+        let builder = RequirementBuilder { spec: self.spec, levels, populations: &populations };
+        let (sensitive, unit) = split_unit(&self.counts.modelled, self.spec.unit_share.is_some());
+        let values: Vec<&ModelledValues> = sensitive.iter().map(|of| &of.values).collect();
+        let mut requirement = builder.build(&values)?;
+        if unit.is_some() {
+            requirement.models.extend(unit_models(self.spec, sensitive.len()));
         }
         let global = GlobalShares::new(&requirement, &self.columns);
         let mut tally = Tally::new(&requirement, &self.columns, &global);
@@ -146,11 +142,12 @@ impl<'a> Stands<'a> {
     }
 }
 
-/// What is known of the cells.
+/// The plan of the cells: their leaves, rows and exchange keys.
 fn plan(
     spec: &Spec,
     survey: Survey,
-    (counts, cell_of_leaf): (LeafCounts, Vec<u32>),
+    counts: &LeafCounts,
+    cell_of_leaf: Vec<u32>,
     partitions: usize,
 ) -> Result<CellPlan> {
     let leaves = cell_of_leaf.len();
@@ -167,13 +164,12 @@ fn plan(
     }
     let population = |of: &ModelledCounts| {
         // Only t compares with the whole table.
-        let population = spec.models.t.map(|_| TableHeader::population(of));
-        population.transpose().map_err(execution_error)
+        spec.models.t.map(|_| TableHeader::population(of)).transpose()
     };
     // Nothing is compared with the persons of the whole table.
-    let sensitive = counts.modelled.len() - usize::from(spec.unit_share.is_some());
-    let populations = counts.modelled[..sensitive].iter().map(population);
-    let populations = populations.collect::<Result<Vec<_>>>()?;
+    let (sensitive, _) = split_unit(&counts.modelled, spec.unit_share.is_some());
+    let populations = sensitive.iter().map(population);
+    let populations = populations.collect::<crate::Result<Vec<_>>>()?;
     let header = TableHeader {
         values: survey.values,
         populations,
@@ -184,7 +180,7 @@ fn plan(
     Ok(CellPlan { tree: survey.tree, cell_of_leaf, keys, rows, header })
 }
 
-/// Keys that the exchange spreads evenly: the largest cell goes where there is least, and so on.
+/// Exchange keys that spread the cells evenly: from the largest on, each goes to the partition with the fewest rows.
 fn keys(rows: &[u64], partitions: usize) -> Result<Vec<u32>> {
     let of_partition = partition_keys(partitions)?;
     let mut by_size: Vec<usize> = (0..rows.len()).collect();

@@ -17,19 +17,18 @@ use super::count::leaf_of;
 use super::step::{CellColumns, WHOLE_TABLE};
 use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{CellPlan, GlobalCodes, Layout};
-use crate::engine::execution_error;
 
-/// The cells of a table, and what each of them must know of it.
+/// The plan of the cells, and the header that goes to every partition of them.
 #[derive(Debug)]
 pub(super) struct Arranged {
     plan: CellPlan,
-    /// What every partition of cells must know of the table, as it travels.
+    /// The header of the table, encoded.
     header: Vec<u8>,
     _memory: MemoryReservation,
 }
 
-/// What a partition of rows has sent on before them.
-struct Sent {
+/// The headers that a partition has sent.
+struct SentHeaders {
     /// By cell.
     cells: Vec<bool>,
     /// Keys of the partitions that have the header of the table.
@@ -48,9 +47,9 @@ pub(super) fn run(
     let batches = async move {
         let cells = exec.shared.cells.get(arranged(&exec, &layout, &context)).await?;
         let plan = &cells.plan;
-        let codes = GlobalCodes::new(&layout, &plan.header.values).map_err(execution_error)?;
+        let codes = GlobalCodes::new(&layout, &plan.header.values)?;
         let input = exec.children[1].execute(partition, Arc::clone(&context))?;
-        let mut sent = Sent { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
+        let mut sent = SentHeaders { cells: vec![false; plan.keys.len()], tables: BTreeSet::new() };
         // A table without rows has cells nevertheless.
         let is_empty = plan.rows.iter().all(|rows| *rows == 0);
         let first = is_empty.then(|| cells.headers(&mut sent, &out, |_| true));
@@ -60,7 +59,7 @@ pub(super) fn run(
             let out = Arc::clone(&out);
             async move {
                 let Some(batch) = next_batch(&mut input).await? else { return Ok(None) };
-                codes.read(&batch).map_err(execution_error)?;
+                codes.read(&batch)?;
                 let batches = cells.assign(&batch, &codes, &out, &mut sent)?;
                 Ok(Some((batches, (input, codes, cells, sent))))
             }
@@ -79,9 +78,8 @@ async fn arranged(
 ) -> Result<Arranged> {
     let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
     let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
-    let plan = CellPlan::of_pages(&pages, columns, exec.sampled(), modelled);
-    let plan = plan.map_err(execution_error)?;
-    let header = plan.header.to_bytes().map_err(execution_error)?;
+    let plan = CellPlan::of_pages(&pages, columns, exec.sampled(), modelled)?;
+    let header = plan.header.to_bytes()?;
     memory.try_grow(header.len())?;
     Ok(Arranged { plan, header, _memory: memory })
 }
@@ -91,7 +89,7 @@ impl Arranged {
     /// gets its first cell.
     fn headers(
         &self,
-        sent: &mut Sent,
+        sent: &mut SentHeaders,
         schema: &SchemaRef,
         wanted: impl Fn(u32) -> bool,
     ) -> Result<RecordBatch> {
@@ -127,7 +125,7 @@ impl Arranged {
         batch: &RecordBatch,
         codes: &GlobalCodes,
         schema: &SchemaRef,
-        sent: &mut Sent,
+        sent: &mut SentHeaders,
     ) -> Result<Vec<RecordBatch>> {
         let cell = |row| self.plan.cell_of_leaf[leaf_of(&self.plan.tree, codes, row) as usize];
         let cells = UInt32Array::from_iter_values((0..batch.num_rows()).map(cell));

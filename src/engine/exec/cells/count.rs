@@ -11,11 +11,10 @@ use futures::stream;
 use super::step::CellColumns;
 use super::{CellExec, Notes, as_stream, next_batch};
 use crate::columnar::{GlobalCodes, Layout, LeafCounter, Survey, mark, pages_to_batch};
-use crate::engine::execution_error;
 use crate::method::cells::CutTree;
 use crate::model::Purpose;
 
-/// What is known of the table when its rows are counted.
+/// The survey of the step before, and its memory.
 #[derive(Debug)]
 pub(super) struct Surveyed {
     survey: Survey,
@@ -34,35 +33,33 @@ pub(super) fn run(
         let surveyed = exec.shared.survey.get(Surveyed::read(&exec, &layout, &context)).await?;
         let survey = &surveyed.survey;
         let memory = MemoryConsumer::new("AnonymizeExec[counts]").register(context.memory_pool());
-        let failed = execution_error;
         let leaves = survey.tree.leaves();
         let persons = exec.spec.privacy_unit.is_some().then_some(exec.spec.k as usize);
         let counted = super::arrange::counted_columns(&exec.spec, &layout);
         let seed = exec.spec.secret.seed(Purpose::CellPersons);
-        let mut counter = LeafCounter::new(&layout, 2 * leaves as usize, counted, persons, seed)
-            .map_err(failed)?;
-        let mut codes = GlobalCodes::new(&layout, &survey.values).map_err(failed)?;
+        let mut counter = LeafCounter::new(&layout, 2 * leaves as usize, counted, persons, seed)?;
+        let mut codes = GlobalCodes::new(&layout, &survey.values)?;
         // Rows that the method leaves out count for the table and not for a class.
         let drops_incomplete = exec.spec.method.drops_incomplete_rows();
         let mut input = exec.children[1].execute(partition, Arc::clone(&context))?;
         while let Some(batch) = next_batch(&mut input).await? {
-            codes.read(&batch).map_err(failed)?;
+            codes.read(&batch)?;
             let leaf_of = |row: usize| {
                 let leaf = leaf_of(&survey.tree, &codes, row);
                 let is_left_out = drops_incomplete && codes.is_incomplete(row, exec.sampled());
                 if is_left_out { leaves + leaf } else { leaf }
             };
-            counter.push(&batch, leaf_of).map_err(failed)?;
+            counter.push(&batch, leaf_of)?;
             memory.try_resize(counter.memory())?;
         }
-        let mut pages = counter.finish().map_err(failed)?;
-        // What the next step needs to know of the table. A cluster may number the partitions of every task anew:
-        // then some of them say it again.
+        let mut pages = counter.finish()?;
+        // The next step needs the survey too. On a cluster every task numbers its partitions from 0, so the survey
+        // may be sent several times.
         if partition == 0 {
-            pages.extend(survey.to_pages().map_err(failed)?);
+            pages.extend(survey.to_pages()?);
         }
-        mark(&mut pages).map_err(failed)?;
-        pages_to_batch(&pages).map_err(failed)
+        mark(&mut pages)?;
+        Ok(pages_to_batch(&pages)?)
     };
     Ok(as_stream(schema, stream::once(batches)))
 }
@@ -80,6 +77,6 @@ impl Surveyed {
     async fn read(exec: &CellExec, layout: &Layout, context: &Arc<TaskContext>) -> Result<Self> {
         let Notes { pages, memory } = Notes::read(&exec.children[0], context).await?;
         let survey = Survey::of_pages(&pages, layout.quasi_identifiers.len(), exec.sampled());
-        Ok(Self { survey: survey.map_err(execution_error)?, _memory: memory })
+        Ok(Self { survey: survey?, _memory: memory })
     }
 }

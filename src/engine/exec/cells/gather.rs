@@ -17,21 +17,21 @@ use super::{CellExec, CellStep, as_stream};
 use crate::columnar::live_batch;
 use crate::engine::exec::form::check_suppressed_rows;
 use crate::engine::exec::metrics::{UNIT_SHARE, share};
-use crate::engine::execution_error;
 
-/// Where reading has come to.
+/// The state of the output stream.
 struct Gathering {
     input: SendableRecordBatchStream,
     exec: CellExec,
     baseline: BaselineMetrics,
     schema: SchemaRef,
-    /// Of all partitions together; `None` when all of them were heard.
+    /// Sums over the partitions; `None` when they were complete and checked.
     summary: Option<Summary>,
     class_ids: Vec<usize>,
-    /// The class that came last, by name and by number.
+    /// The class that came last: its name in the input and its number in the output.
     class: Option<(u64, u64)>,
-    /// Rows that came, and rows that all partitions together have made.
-    rows: (u64, u64),
+    received: u64,
+    /// Rows that all partitions together have promised in their summaries.
+    promised: u64,
     wanted: usize,
 }
 
@@ -52,7 +52,8 @@ pub(super) fn run(
         summary: Some(Summary::default()),
         class_ids,
         class: None,
-        rows: (0, 0),
+        received: 0,
+        promised: 0,
         wanted: fetch.unwrap_or(usize::MAX),
     };
     let batches = stream::try_unfold(gathering, |mut gathering| async move {
@@ -66,8 +67,12 @@ impl Gathering {
         while self.wanted > 0 {
             let Some(batch) = self.input.next().await.transpose()? else {
                 self.close_summary()?;
-                let (came, made) = self.rows;
-                assert_eq_or_internal_err!(came, made, "rows of a release were lost on their way");
+                let (received, promised) = (self.received, self.promised);
+                assert_eq_or_internal_err!(
+                    received,
+                    promised,
+                    "rows of a release were lost on their way"
+                );
                 return Ok(None);
             };
             if let Some(batch) = self.take_in(&batch)? {
@@ -78,7 +83,7 @@ impl Gathering {
         Ok(None)
     }
 
-    /// Summaries come first; rows are handed on when all of them are there and sound.
+    /// Summaries come first; rows are passed on when all summaries were checked.
     fn take_in(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>> {
         let published = self.schema.fields().len();
         let classes = batch.column(published).as_primitive::<UInt64Type>();
@@ -96,7 +101,7 @@ impl Gathering {
         }
         self.close_summary()?;
         let rows = batch.num_rows() - first;
-        self.rows.0 += rows as u64;
+        self.received += rows as u64;
         let numbers = self.number(&classes.values()[first..])?;
         let all = rows;
         let rows = rows.min(self.wanted);
@@ -112,7 +117,7 @@ impl Gathering {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        Ok(Some(if rows < all { live_batch(&batch).map_err(execution_error)? } else { batch }))
+        Ok(Some(if rows < all { live_batch(&batch)? } else { batch }))
     }
 
     /// Numbers classes as they come.
@@ -131,11 +136,11 @@ impl Gathering {
         Ok(numbers)
     }
 
-    /// Looks at all partitions together, once.
+    /// Checks the sums over all partitions, once.
     fn close_summary(&mut self) -> Result<()> {
         let Some(all) = self.summary.take() else { return Ok(()) };
         all.check_complete()?;
-        self.rows.1 = all.published;
+        self.promised = all.published;
         check_suppressed_rows(&self.exec.spec, all.rows, all.suppressed)?;
         let set = &self.exec.metrics;
         let gauge = |name: &'static str, value: u64| {

@@ -1,5 +1,4 @@
-//! A release in cells: parts of a table that are anonymized apart from each other, on as many machines as
-//! there are.
+//! A release in cells: parts of a table that are anonymized independently, on any number of machines.
 //!
 //! ```text
 //! CellGatherExec              looks at all parts together; nothing leaves before every cell is verified
@@ -19,15 +18,14 @@
 //!
 //! (CoalescePartitionsExec stands over each of the last four: on a cluster it is where a stage ends.)
 //!
-//! Sketch, count and assignment are one pass each over the partitions of the input, wherever they are. Between the
-//! steps go only values and counts, which one task puts together for all others, and once all rows, by cell. What a step tells the next depends on the values of the
-//! rows, so the release is the same for any partitioning of the input.
+//! Sketch, count and assignment are one pass each over the partitions of the input, wherever they are. Steps exchange
+//! only notes, values and counts that one task merges for all others, and once all rows, by cell. Notes depend on the
+//! multiset of the rows alone, so the release is the same for any partitioning of the input.
 //!
-//! **Fail closed.** A partition of `CellReleaseExec` lets no row go before all its cells are verified, and
-//! first of all says what it has made. The merge cannot hand on a row before it has heard from every
-//! partition (on a cluster: before all of them have ended), and `CellGatherExec` looks at these
-//! summaries first: all rows that were counted must be there, and the share of suppressed rows is that of
-//! the whole table.
+//! **Fail closed.** A partition of `CellReleaseExec` emits nothing before all its cells are verified, and then a
+//! summary first. The merge cannot pass on a row before it has the summary of every partition (on a cluster:
+//! before all of them have ended), and `CellGatherExec` checks the summaries first: every row that was counted must be
+//! there, and the limit on suppressed rows holds for the whole table.
 
 mod arrange;
 mod assign;
@@ -49,13 +47,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, assert_eq_or_internal_err, internal_err};
+use datafusion::common::{Result, assert_eq_or_internal_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions,
 };
@@ -69,12 +65,14 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use self::once::Once;
 use self::step::{CELL_KEY, class_order};
+use super::common_plan_methods;
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
 use crate::engine::options::Spec;
-use crate::engine::{execution_error, looked_at, without_values};
+use crate::engine::{mark_redacted, redact_values};
 
 /// One operator of a release in cells; see the module.
+#[derive(Clone)]
 pub struct CellExec {
     // Configuration
     spec: Arc<Spec>,
@@ -92,7 +90,7 @@ pub struct CellExec {
     shared: Arc<Shared>,
 }
 
-/// What the partitions of one operator find out together. On a cluster every partition is alone.
+/// What the partitions of one operator compute once and share. On a cluster every task computes its own.
 #[derive(Debug, Default)]
 struct Shared {
     survey: Once<count::Surveyed>,
@@ -188,19 +186,6 @@ impl CellExec {
     async fn resolved(&self, context: &Arc<TaskContext>) -> Result<Arc<Resolved>> {
         self.shared.resolved.get(Resolved::read(&self.spec, self.tables(), context)).await
     }
-
-    fn clone_for_task(&self) -> Self {
-        Self {
-            spec: Arc::clone(&self.spec),
-            cells: self.cells,
-            step: self.step.clone(),
-            children: self.children.clone(),
-            properties: Arc::clone(&self.properties),
-            metrics: self.metrics.clone(),
-            is_remote: self.is_remote,
-            shared: Arc::clone(&self.shared),
-        }
-    }
 }
 
 /// Notes of the step before, and the memory that they take.
@@ -218,9 +203,9 @@ impl Notes {
         let mut pages = Vec::new();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
-            // As they have travelled, and what is made of them.
+            // Encoded and decoded.
             memory.try_grow(2 * batch.get_array_memory_size())?;
-            pages.extend(pages_of_batch(&batch).map_err(execution_error)?);
+            pages.extend(pages_of_batch(&batch)?);
         }
         Ok(Self { pages, memory })
     }
@@ -228,22 +213,14 @@ impl Notes {
 
 /// The next batch of the input; an error does not quote a value.
 async fn next_batch(input: &mut SendableRecordBatchStream) -> Result<Option<RecordBatch>> {
-    input.next().await.transpose().map_err(without_values)
-}
-
-/// Runs what takes a while on a thread of its own.
-async fn at_work<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let task = SpawnedTask::spawn_blocking(work);
-    task.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+    input.next().await.transpose().map_err(redact_values)
 }
 
 fn as_stream(
     schema: SchemaRef,
     batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
 ) -> SendableRecordBatchStream {
-    Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(looked_at)))
+    Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(mark_redacted)))
 }
 
 impl fmt::Debug for CellExec {
@@ -328,19 +305,8 @@ impl ExecutionPlan for CellExec {
         required
     }
 
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![false; self.children.len()]
-    }
-
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false; self.children.len()]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
     }
 
     fn replace_children(
@@ -354,23 +320,14 @@ impl ExecutionPlan for CellExec {
         Ok(Arc::new(Self { is_remote: self.is_remote, ..exec }))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
+    common_plan_methods!();
 
     fn execute(
         &self,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let exec = self.clone_for_task();
+        let exec = self.clone();
         match &self.step {
             CellStep::Sketch(columns) => sketch::run(exec, columns, partition, context),
             CellStep::Survey { columns, input_schema } => {
@@ -389,15 +346,13 @@ impl ExecutionPlan for CellExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(super::metrics::shown(&self.metrics, self.is_remote))
+        Some(super::metrics::exported(&self.metrics, self.is_remote))
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        let mut step = self.step.clone();
-        let CellStep::Gather { fetch, .. } = &mut step else { return None };
+        let mut exec = self.clone();
+        let CellStep::Gather { fetch, .. } = &mut exec.step else { return None };
         *fetch = limit;
-        let mut exec = self.clone_for_task();
-        exec.step = step;
         Some(Arc::new(exec))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{DataFusionError, Result};
 use tokio::sync::OnceCell;
 
-/// Something that is found out once, also if finding it out fails: an operator below cannot be asked again.
+/// A value that all partitions of an operator share. A failure is kept too: the operators below cannot run again.
 #[derive(Debug)]
 pub(super) struct Once<T>(OnceCell<std::result::Result<Arc<T>, Arc<DataFusionError>>>);
 

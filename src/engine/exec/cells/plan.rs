@@ -71,21 +71,22 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let partitions = target.min(cells as usize);
     let hierarchies = || release.hierarchies.iter().map(|of| reset_plan_states(Arc::clone(of)));
 
-    let (input, columns) = narrow(release, &layout.quasi_identifiers, &[], config)?;
+    let (input, columns) = project_input(release, &layout.quasi_identifiers, &[], config)?;
     let input_schema = input.schema();
     let sketch = new(CellStep::Sketch(columns.clone()), vec![input])?;
-    let mut children = vec![in_one(sketch)];
+    let mut children = vec![coalesced(sketch)];
     children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
     let survey = new(CellStep::Survey { columns, input_schema }, children)?;
 
-    let (input, columns) = narrow(release, &layout.quasi_identifiers, &layout.modelled, config)?;
+    let (input, columns) =
+        project_input(release, &layout.quasi_identifiers, &layout.modelled, config)?;
     let input_schema = input.schema();
-    let count = new(CellStep::Count(columns.clone()), vec![in_one(survey), input])?;
+    let count = new(CellStep::Count(columns.clone()), vec![coalesced(survey), input])?;
     let arrange = CellStep::Arrange { columns, input_schema, partitions };
-    let arrange = new(arrange, vec![in_one(count)])?;
+    let arrange = new(arrange, vec![coalesced(count)])?;
 
     let input = reset_plan_states(Arc::clone(&release.input))?;
-    let assign = new(CellStep::Assign(of_input), vec![in_one(arrange), input])?;
+    let assign = new(CellStep::Assign(of_input), vec![coalesced(arrange), input])?;
 
     let key = Arc::new(Column::new_with_schema(CELL_KEY, &assign.schema())?);
     let exchange: Plan =
@@ -96,8 +97,8 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
         binding: release.binding.clone(),
         input_schema: release.input.schema(),
         schema: release.schema(),
-        projection: release.projection.clone(),
-        order_by: release.order_by.clone(),
+        projection: release.shape.projection.clone(),
+        order_by: release.shape.order_by.clone(),
     };
     let classes = new(step, children)?;
 
@@ -108,20 +109,20 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let step = CellStep::Gather {
         schema: release.schema(),
         class_ids: release.class_id_columns(),
-        fetch: release.fetch,
+        fetch: release.shape.fetch,
     };
     new(step, vec![merged])
 }
 
 /// All partitions of a step's notes as one. Always an operator of its own: on a cluster it is where one
 /// stage ends and the next begins.
-fn in_one(notes: Plan) -> Plan {
+fn coalesced(notes: Plan) -> Plan {
     Arc::new(CoalescePartitionsExec::new(notes))
 }
 
 /// The input with the columns that a step needs, and where they are then. The plan shares no state with the
 /// original.
-fn narrow(
+fn project_input(
     release: &AnonymizeExec,
     quasi_identifiers: &[usize],
     modelled: &[usize],
@@ -139,12 +140,12 @@ fn narrow(
     let partitions = input.output_partitioning().partition_count();
     let projection =
         ProjectionExec::try_new(needed.iter().map(column).collect::<Vec<ProjectionExpr>>(), input)?;
-    let narrow = ProjectionPushdown::new().optimize(Arc::new(projection), config)?;
+    let projected = ProjectionPushdown::new().optimize(Arc::new(projection), config)?;
     let places = |columns: &[usize]| {
         columns.iter().filter_map(|column| needed.binary_search(column).ok()).collect()
     };
     let columns =
         CellColumns { quasi_identifiers: places(quasi_identifiers), modelled: places(modelled) };
-    debug_assert_eq!(narrow.output_partitioning().partition_count(), partitions);
-    Ok((narrow, columns))
+    debug_assert_eq!(projected.output_partitioning().partition_count(), partitions);
+    Ok((projected, columns))
 }

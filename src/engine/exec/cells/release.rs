@@ -19,18 +19,17 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::step::{CLASS, CellStep, WHOLE_TABLE, sorted_as};
 use super::summary::Summary;
-use super::{CellExec, as_stream, at_work, next_batch};
+use super::{CellExec, as_stream, next_batch};
 use crate::columnar::{
     Coding, Layout, OutputColumn, Reader, ReleaseForm, TableHeader, changed_input, of_bytes,
     pages_of_batch,
 };
-use crate::engine::exec::emit::Prepared;
-use crate::engine::exec::intake::{Intake, Shelf};
+use crate::engine::exec::form::Part;
+use crate::engine::exec::memory::{Emitting, Reading, ReleaseMemory};
 use crate::engine::exec::metrics::ReleaseMetrics;
 use crate::engine::exec::pipeline::{
-    self, CancelOnDrop, Part, Release, Resolved, guarded, pool_of,
+    self, CancelOnDrop, Release, Resolved, guarded, running, thread_pool,
 };
-use crate::engine::execution_error;
 use crate::model::{Cancel, Purpose, Seed};
 
 pub(super) fn run(
@@ -48,25 +47,25 @@ pub(super) fn run(
         let input = exec.children[0].execute(partition, Arc::clone(&context))?;
         let read = Cells::read(&release, input).await?;
         let handle = tokio::runtime::Handle::current();
-        let (release, verified) = at_work(move || {
-            let pool = pool_of(release.threads)?;
+        let (release, verified) = running(move || {
+            let pool = thread_pool(release.threads)?;
             let verified = pool.install(|| read.form_classes(&release, &resolved, &handle))?;
             Ok((release, verified))
         })
         .await?;
-        let Verified { cells, summary, memory } = verified;
-        let memory = Arc::new(memory);
+        let Verified { cells, summary, shared } = verified;
+        let shared = Arc::new(shared);
         let first = summary_row(&out, summary);
         let parts = stream::iter(cells.into_iter().map(Ok::<_, DataFusionError>));
-        let rows = parts.map_ok(move |(cell, prepared)| {
-            let (out, memory) = (Arc::clone(&out), Arc::clone(&memory));
+        let rows = parts.map_ok(move |(cell, memory)| {
+            let (out, shared) = (Arc::clone(&out), Arc::clone(&shared));
             let mut place = 0;
-            let batches = release.emission().stream(&prepared, form.clone());
-            // The release and its memory live as long as rows of the cell leave.
+            let batches = release.emission().stream(&memory, form.clone());
+            // The stream of a cell holds the memory of its release, and all of them what they share.
             let batches = stream::once(async move { batches }).try_flatten();
             batches.map(move |batch| {
-                let _alive = (&prepared, &memory);
-                in_table(&batch?, |class| names.of(cell, class), &mut place, &out)
+                let _alive = &shared;
+                with_order_columns(&batch?, |class| names.of(cell, class), &mut place, &out)
             })
         });
         Ok::<_, DataFusionError>(stream::once(async { first }).chain(rows.try_flatten()))
@@ -81,16 +80,10 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
     else {
         return internal_err!("a step of a release in cells is another one");
     };
-    let columns = binding.output(exec.spec.class_id);
-    let columns: Vec<OutputColumn> = match projection {
-        Some(projection) => projection.iter().map(|column| columns[*column]).collect(),
-        None => columns,
-    };
-    let mut payload = Vec::new();
-    let mut form = pipeline::form(&exec.spec, binding, &columns, &mut payload);
-    let visible = order_by.iter().filter_map(|column| form.columns.get(*column));
-    form.order_by = visible.filter(|column| column.differs_in_class()).copied().collect();
-    // What rows are ordered by, whether or not it is published.
+    let (mut payload, projection) = (Vec::new(), projection.as_deref());
+    let mut form =
+        pipeline::projected_form(&exec.spec, binding, projection, order_by, &mut payload);
+    // Rows are ordered by class, whether or not it is published.
     form.columns.push(OutputColumn::ClassId);
     let class = Field::new(CLASS, DataType::UInt64, false);
     let fields = schema.fields().iter().map(|field| field.as_ref().clone());
@@ -104,6 +97,7 @@ fn prepare(exec: &CellExec, context: Arc<TaskContext>) -> Result<(Release, Relea
         metrics: ReleaseMetrics::new(&exec.metrics),
         // Partitions work side by side.
         threads: (context.session_config().target_partitions() / partitions).max(1),
+        streams: 1,
         context,
         cancel: Cancel::default(),
     };
@@ -115,22 +109,22 @@ struct Cells {
     by_number: BTreeMap<u32, CellRows>,
     /// Rows of every cell of this partition.
     sizes: BTreeMap<u32, u64>,
-    /// What is known of the table, as it came and as it is read: every partition of the step before says it.
+    /// What is known of the table, encoded and decoded: every partition of the step before sends it.
     table: Option<(Vec<u8>, TableHeader)>,
-    /// Of what is known of the table.
+    /// Reserved for what is known of the table.
     memory: MemoryReservation,
 }
 
 struct CellRows {
     reader: Reader,
-    intake: Intake,
+    memory: ReleaseMemory<Reading>,
     rows: u64,
 }
 
 impl CellRows {
     fn new(release: &Release) -> Result<Self> {
-        let reader = Reader::new(&release.layout, release.spec.secret).map_err(execution_error)?;
-        Ok(Self { reader, intake: release.intake(1)?, rows: 0 })
+        let reader = Reader::new(&release.layout, release.spec.secret)?;
+        Ok(Self { reader, memory: release.memory(1), rows: 0 })
     }
 }
 
@@ -148,8 +142,8 @@ impl Cells {
             cells.push(release, &batch)?;
         }
         for cell in cells.by_number.values_mut() {
-            let chunks = cell.reader.finish().map_err(execution_error)?;
-            cell.intake.add(0, chunks, cell.reader.memory())?;
+            let chunks = cell.reader.finish()?;
+            cell.memory.add(0, chunks, cell.reader.memory())?;
         }
         Ok(cells)
     }
@@ -201,12 +195,12 @@ impl Cells {
                 false => internal_err!("a table has two different headers"),
             };
         }
-        // As it came, its values, and the numbers and codes that they get.
+        // The bytes, the decoded values, and the numbers and codes of each value.
         self.memory.try_grow(4 * bytes.len())?;
         let pages = of_bytes(bytes).and_then(|batch| pages_of_batch(&batch));
         let (columns, modelled) = (layout.quasi_identifiers.len(), layout.modelled.len());
         let header = pages.and_then(|pages| TableHeader::of_pages(&pages, columns, modelled));
-        self.table = Some((bytes.to_vec(), header.map_err(execution_error)?));
+        self.table = Some((bytes.to_vec(), header?));
         Ok(())
     }
 
@@ -217,18 +211,18 @@ impl Cells {
         };
         cell.rows += rows.num_rows() as u64;
         let timer = release.metrics.encode_time.timer();
-        let chunks = cell.reader.push(rows).map_err(execution_error)?;
+        let chunks = cell.reader.push(rows)?;
         timer.done();
-        let Err(refused) = cell.intake.add(0, chunks, cell.reader.memory()) else {
+        let Err(refused) = cell.memory.add(0, chunks, cell.reader.memory()) else {
             return Ok(());
         };
         // A cell that needs little must not fail because others hold much.
         let mut made_room = false;
         for (other, cell) in &self.by_number {
-            made_room |= *other != number && cell.intake.make_room()?;
+            made_room |= *other != number && cell.memory.make_room()?;
         }
         match self.by_number.get(&number) {
-            Some(cell) if made_room => cell.intake.reserve_again(),
+            Some(cell) if made_room => cell.memory.reserve(),
             _ => Err(refused),
         }
     }
@@ -241,24 +235,24 @@ impl Cells {
         handle: &tokio::runtime::Handle,
     ) -> Result<Verified> {
         let mut verified =
-            Verified { cells: Vec::new(), summary: Summary::default(), memory: self.memory };
+            Verified { cells: Vec::new(), summary: Summary::default(), shared: self.memory };
         let Some((_, table)) = self.table.take() else {
             return match self.by_number.is_empty() && self.sizes.is_empty() {
                 true => Ok(verified),
                 false => internal_err!("cells came without what is known of their table"),
             };
         };
-        let (mut readers, mut shelves) = (Vec::new(), Vec::new());
+        let (mut readers, mut cells) = (Vec::new(), Vec::new());
         for (number, rows) in self.sizes {
             let cell = match self.by_number.remove(&number) {
                 Some(cell) => cell,
                 None => CellRows::new(release)?,
             };
             if cell.rows != rows {
-                return Err(execution_error(changed_input()));
+                return Err(changed_input().into());
             }
             readers.push(cell.reader);
-            shelves.push((number, rows, Shelf::from(cell.intake)));
+            cells.push((number, rows, cell.memory));
         }
         if !self.by_number.is_empty() {
             return internal_err!("rows of a cell came without its header");
@@ -266,31 +260,30 @@ impl Cells {
         release.check_privacy_unit(&readers)?;
         let populations = populations(&table);
         let codes: Vec<u32> = table.values.iter().map(|values| values.len() as u32).collect();
-        readers.push(known(release, table.values, table.populations)?);
+        readers.push(reader_of_values(release, table.values, table.populations)?);
         let timer = release.metrics.encode_time.timer();
         let codings =
-            Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)
-                .map_err(execution_error)?;
+            Coding::of_parts(&release.layout, &readers, &resolved.hierarchies, &release.cancel)?;
         drop(readers);
         timer.done();
-        for ((number, rows, shelf), coding) in shelves.into_iter().zip(codings) {
+        for ((number, rows, memory), coding) in cells.into_iter().zip(codings) {
             let part = Part { number, codes: codes.clone(), populations: populations.clone() };
-            let room = release.room(shelf, handle.clone());
             let before = release.metrics.suppressed_rows.value();
-            let formed = release.form_classes(coding, resolved, room, (1, Some(&part)))?;
+            let memory = memory.arrange(handle.clone());
+            let memory = release.form_classes(coding, resolved, memory, Some(&part))?;
             verified.summary.add(&Summary {
                 table_rows: table.rows,
                 table_cells: table.cells,
                 rows,
                 cells: 1,
-                published: formed.table.published() as u64,
+                published: memory.release().table.published() as u64,
                 suppressed: (release.metrics.suppressed_rows.value() - before) as u64,
                 classes: release.metrics.classes.value() as u64,
                 largest_class: release.metrics.largest_class.value() as u64,
                 lost: release.metrics.loss.get() * rows as f64,
                 unit_share: release.metrics.unit_share(),
             })?;
-            verified.cells.push((number, formed));
+            verified.cells.push((number, memory));
         }
         let summary = &verified.summary;
         release.metrics.loss.set(summary.lost / summary.rows.max(1) as f64);
@@ -303,21 +296,21 @@ impl Cells {
 
 /// The releases of all cells of a partition.
 struct Verified {
-    cells: Vec<(u32, Prepared)>,
+    cells: Vec<(u32, Arc<ReleaseMemory<Emitting>>)>,
     summary: Summary,
-    /// Of the values that all cells share.
-    memory: MemoryReservation,
+    /// Reserved for the values that all cells share.
+    shared: MemoryReservation,
 }
 
 /// A reader that has met all values of the table that matter to a cell.
-fn known(
+fn reader_of_values(
     release: &Release,
     values: Vec<ArrayRef>,
     populations: Vec<Option<(ArrayRef, Arc<[u64]>)>>,
 ) -> Result<Reader> {
     let modelled = populations.into_iter().map(|of| of.map(|(values, _)| values));
     let known: Vec<Option<ArrayRef>> = values.into_iter().map(Some).chain(modelled).collect();
-    Reader::of_values(&release.layout, release.spec.secret, &known).map_err(execution_error)
+    Ok(Reader::of_values(&release.layout, release.spec.secret, &known)?)
 }
 
 fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {
@@ -325,7 +318,7 @@ fn populations(table: &TableHeader) -> Vec<Option<Arc<[u64]>>> {
     table.populations.iter().map(counts).collect()
 }
 
-/// The row that a partition starts with.
+/// The row that a partition sends before all others.
 fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
     let fields = schema.fields();
     let empty = fields[..fields.len() - 2].iter();
@@ -336,8 +329,8 @@ fn summary_row(schema: &SchemaRef, summary: Summary) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Rows of a cell with what they are ordered by.
-fn in_table(
+/// Rows of a cell with the columns that order them among all cells.
+fn with_order_columns(
     batch: &RecordBatch,
     name: impl Fn(u64) -> u64,
     place: &mut u32,
@@ -370,8 +363,8 @@ fn in_table(
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Numbers for the classes of all cells, different for each, that tell nothing to who does not know the seed:
-/// a keyed permutation of 64 bits (four rounds of Feistel's network over cell and class).
+/// Numbers for the classes of all cells, unique and without meaning to anybody who does not know the seed: a keyed
+/// permutation of 64 bits (a Feistel network of four rounds over cell and class).
 #[derive(Debug, Clone, Copy)]
 struct ClassNames(Seed);
 

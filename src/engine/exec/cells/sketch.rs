@@ -10,7 +10,6 @@ use futures::stream;
 
 use super::{CellColumns, CellExec, as_stream, next_batch};
 use crate::columnar::{Sketcher, mark, pages_to_batch};
-use crate::engine::execution_error;
 use crate::model::Purpose;
 
 pub(super) fn run(
@@ -25,14 +24,14 @@ pub(super) fn run(
     let batches = async move {
         let memory = MemoryConsumer::new("AnonymizeExec[sketch]").register(context.memory_pool());
         let seed = exec.spec.secret.seed(Purpose::CellSample);
-        let mut sketcher = Sketcher::new(&layout, exec.sampled(), seed).map_err(execution_error)?;
+        let mut sketcher = Sketcher::new(&layout, exec.sampled(), seed)?;
         while let Some(batch) = next_batch(&mut input).await? {
-            sketcher.push(&batch).map_err(execution_error)?;
+            sketcher.push(&batch)?;
             memory.try_resize(sketcher.memory())?;
         }
-        let mut pages = sketcher.finish().map_err(execution_error)?;
-        mark(&mut pages).map_err(execution_error)?;
-        pages_to_batch(&pages).map_err(execution_error)
+        let mut pages = sketcher.finish()?;
+        mark(&mut pages)?;
+        Ok(pages_to_batch(&pages)?)
     };
     Ok(as_stream(schema, stream::once(batches)))
 }

@@ -14,26 +14,26 @@ use crate::engine::plan::Binding;
 
 /// The cell of a row.
 pub(super) const CELL: &str = "__anonymize_cell";
-/// What rows are exchanged by: equal for rows of one cell.
+/// The key of the hash exchange, equal for all rows of a cell.
 pub(super) const CELL_KEY: &str = "__anonymize_cell_key";
-/// What is known of the whole table or of a cell, in a row of its own.
+/// A header of the whole table or of a cell, in a row of its own.
 pub(super) const CELL_HEADER: &str = "__anonymize_cell_header";
-/// What stands for the cell in a header of the whole table. There are fewer cells.
+/// The cell number of headers of the whole table; cells never reach it.
 pub(super) const WHOLE_TABLE: u32 = u32::MAX;
-/// The class of a published row, a number without meaning that no other class has; missing in summaries.
+/// The class of a published row, a unique number without meaning; NULL in summaries.
 pub(super) const CLASS: &str = "__anonymize_class";
-/// The place of a published row among those of its class.
+/// The position of a published row in its cell.
 pub(super) const PLACE: &str = "__anonymize_place";
-/// What a partition has made.
+/// The summary of a partition.
 pub(super) const SUMMARY: &str = "__anonymize_summary";
 
 /// Positions of the columns that cells are made from, in the input of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
 pub struct CellColumns {
-    /// The quasi-identifiers, and behind them what is looked at as if it were one.
+    /// The quasi-identifiers, and behind them the sensitive column where a method treats it like one.
     pub quasi_identifiers: Vec<usize>,
-    /// The columns that models look at; the privacy unit is the last.
+    /// The columns that models look at, the privacy unit among them.
     pub modelled: Vec<usize>,
 }
 
@@ -100,7 +100,7 @@ pub enum CellStep {
         schema: SchemaRef,
         /// Which of these columns are numbers of classes.
         class_ids: Vec<usize>,
-        /// Rows after which nobody reads on.
+        /// The most rows that are wanted.
         fetch: Option<usize>,
     },
 }
@@ -179,8 +179,8 @@ pub(super) fn class_order(schema: &SchemaRef) -> Result<LexOrdering> {
     order_by(&[CLASS], schema)
 }
 
-/// The same, and each class with its rows in order. All of them are in one partition: what is sorted so in every
-/// partition can be merged by class alone, which is a number.
+/// The same, with the rows of each class in order. A class is in one partition, so sorted partitions are merged by
+/// class alone, which is a number.
 pub(super) fn row_order(schema: &SchemaRef) -> Result<LexOrdering> {
     order_by(&[CLASS, PLACE], schema)
 }

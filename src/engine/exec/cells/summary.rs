@@ -1,4 +1,4 @@
-//! What a partition has made of its cells.
+//! The summary of the cells of a partition.
 
 use datafusion::common::{Result, internal_err};
 

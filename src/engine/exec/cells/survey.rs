@@ -7,13 +7,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::stream;
 
-use super::{CellExec, Notes, as_stream, at_work};
+use super::{CellExec, Notes, as_stream};
 use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
-use crate::engine::execution_error;
+use crate::engine::exec::pipeline::running;
 use crate::hierarchy::Axis;
 use crate::method::cells::{CutTree, Sample};
 
-/// Puts the sketches of all partitions together and cuts their sample.
+/// Merges the sketches of all partitions and cuts their sample.
 pub(super) fn run(
     exec: CellExec,
     layout: Layout,
@@ -24,17 +24,16 @@ pub(super) fn run(
         let resolved = exec.resolved(&context).await?;
         let notes = Notes::read(&exec.children[0], &context).await?;
         let (sampled, cells) = (exec.sampled(), exec.cells);
-        at_work(move || {
+        running(move || {
             let Notes { pages, memory: _held } = notes;
             let sketch = Sketch::merge(&layout, &by_partition(pages), &resolved.hierarchies);
-            let Sketch { domains, codes, weights } = sketch.map_err(execution_error)?;
+            let Sketch { domains, codes, weights } = sketch?;
             let axes: Vec<Axis> =
                 domains.iter().take(sampled).map(|domain| domain.axis.clone()).collect();
             let sample = Sample { axes: &axes, codes: &codes, weights: &weights };
             let tree = CutTree::grow(&sample, cells);
-            let survey = Survey::new(&domains, tree, resolved.levels.clone());
-            let pages = survey.and_then(|survey| survey.to_pages());
-            pages.and_then(|pages| pages_to_batch(&pages)).map_err(execution_error)
+            let survey = Survey::new(&domains, tree, resolved.levels.clone())?;
+            Ok(pages_to_batch(&survey.to_pages()?)?)
         })
         .await
     };

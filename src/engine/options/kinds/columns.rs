@@ -39,7 +39,7 @@ impl Kind for Columns {
         }
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         (!field.is_empty()).then(|| field.iter().map(String::as_str).collect())
     }
 
@@ -66,7 +66,7 @@ impl Kind for Column {
         column_name(value).map(Some).ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.as_deref().map(Value::from)
     }
 
@@ -97,7 +97,7 @@ impl Kind for Weights {
         entries.into_iter().map(weight).collect::<Option<_>>().ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         let entries = field.iter().map(|(column, weight)| (column.as_str(), (*weight).into()));
         (!field.is_empty()).then(|| Value::map(entries))
     }
@@ -134,7 +134,7 @@ impl Kind for Constraints {
         }
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         let constraint = |(columns, k): &(Vec<String>, i64)| {
             let columns: Value = columns.iter().map(String::as_str).collect();
             Value::map([("columns", columns), ("k", (*k).into())])

@@ -1,4 +1,4 @@
-//! The kinds of options: how each is read, what to write when it is wrong, and how it is told.
+//! The kinds of options: how each is read, what to write when it is wrong, and what a manifest says of it.
 
 mod columns;
 mod seed;
@@ -27,7 +27,7 @@ pub trait Kind {
     fn read(value: Value, place: Place) -> Result<Self::Field, Misread>;
 
     /// The option as a manifest may tell it, `None` if it is left out: no seed, no value of the data.
-    fn told(field: &Self::Field) -> Option<Value>;
+    fn for_manifest(field: &Self::Field) -> Option<Value>;
 
     /// Calls columns by other names.
     fn rename_columns(_: &mut Self::Field, _: &dyn Fn(&str) -> String) {}
@@ -58,9 +58,9 @@ impl Wanted {
         let Self { words, sql, file } = self;
         let in_sql = format!("{words}, as in {name} => {sql}");
         Error::invalid(match (misread, place) {
-            (Misread::Told(error), _) => return error,
-            (Misread::In(message), Place::Sql(function)) => format!("{function}: {message}"),
-            (Misread::In(message), Place::File) => message,
+            (Misread::Complete(error), _) => return error,
+            (Misread::Located(message), Place::Sql(function)) => format!("{function}: {message}"),
+            (Misread::Located(message), Place::File) => message,
             (Misread::MustBe(wanted), Place::Sql(function)) => {
                 format!("{function}: option '{name}' must be {wanted}")
             }
@@ -100,14 +100,14 @@ pub enum Misread {
     Null,
     /// It is not known before the query runs.
     NotConstant,
-    /// It is something else.
+    /// It is of another kind.
     Wrong,
-    /// It must be what this says.
+    /// It must be something else: what, in words.
     MustBe(String),
-    /// Whatever this says; where the mistake is, is said in front.
-    In(String),
-    /// Whatever this says.
-    Told(Error),
+    /// A message, which the place of the mistake precedes.
+    Located(String),
+    /// A complete message.
+    Complete(Error),
 }
 
 fn constant(value: Value) -> Result<ScalarValue, Misread> {
@@ -158,7 +158,7 @@ impl Kind for Whole {
         whole_number(&constant(value)?).map(Some).ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.map(Value::from)
     }
 }
@@ -182,7 +182,7 @@ impl Kind for Number {
         finite_number(&constant(value)?).map(Some).ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.map(Value::from)
     }
 }
@@ -213,7 +213,7 @@ impl Kind for Numbers {
         items.into_iter().map(number).collect::<Option<_>>().ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         match field.as_slice() {
             [] => None,
             [single] => Some((*single).into()),
@@ -241,7 +241,7 @@ impl Kind for Text {
         constant.try_as_str().flatten().map(|text| Some(text.to_owned())).ok_or(Misread::Wrong)
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.as_deref().map(Value::from)
     }
 }
@@ -267,7 +267,7 @@ impl Kind for TextOrFlag {
         }
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         let text = field.as_deref()?;
         Some(text.parse::<bool>().map_or_else(|_| text.into(), Value::from))
     }
@@ -294,7 +294,7 @@ impl Kind for Flag {
         }
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.map(Value::from)
     }
 }

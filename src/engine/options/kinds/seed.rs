@@ -52,20 +52,20 @@ impl Kind for Seed {
 
     fn read(value: Value, place: Place) -> Result<Self::Field, Misread> {
         let source = match (value, place) {
-            (Value::Map(entries), Place::File) => SeedSource::elsewhere(&entries),
+            (Value::Map(entries), Place::File) => SeedSource::from_reference(&entries),
             (value, _) => constant(value).map(|constant| SeedSource::written(&constant)),
         };
         match (source, place) {
             (Ok(Some(source)), _) => Ok(Some(source)),
             (Err(wrong), Place::Sql(_)) => Err(wrong),
             (Ok(None), Place::Sql(_)) => Err(Misread::Wrong),
-            (_, Place::File) => Err(Misread::Told(Error::invalid(
+            (_, Place::File) => Err(Misread::Complete(Error::invalid(
                 "the seed must be a text, a whole number, { env = \"NAME\" } or { file = \"path\" }",
             ))),
         }
     }
 
-    fn told(_: &Self::Field) -> Option<Value> {
+    fn for_manifest(_: &Self::Field) -> Option<Value> {
         None
     }
 }
@@ -79,7 +79,7 @@ impl SeedSource {
     }
 
     /// `{ env = "NAME" }` or `{ file = "path" }`
-    fn elsewhere(entries: &[(Name, Value)]) -> Result<Option<Self>, Misread> {
+    fn from_reference(entries: &[(Name, Value)]) -> Result<Option<Self>, Misread> {
         let [(place, name)] = entries else { return Ok(None) };
         let Some(name) = name.text().map(str::to_owned) else { return Ok(None) };
         Ok(match place.column.as_str() {

@@ -53,7 +53,7 @@ impl Hierarchy {
     }
 
     /// As a manifest tells it. Where files are is the publisher's business, and a query may quote values.
-    fn told(&self) -> Value {
+    fn for_manifest(&self) -> Value {
         let (name, value) = match self {
             Self::Intervals(steps) => {
                 ("intervals", steps.iter().map(|step| number(step)).collect())
@@ -105,8 +105,9 @@ impl Kind for Hierarchies {
         entries.into_iter().map(hierarchy).collect()
     }
 
-    fn told(field: &Self::Field) -> Option<Value> {
-        let entries = field.iter().map(|(column, hierarchy)| (column.as_str(), hierarchy.told()));
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
+        let entries =
+            field.iter().map(|(column, hierarchy)| (column.as_str(), hierarchy.for_manifest()));
         (!field.is_empty()).then(|| Value::map(entries))
     }
 
@@ -143,7 +144,7 @@ fn of_sql(column: &str, value: Value) -> Result<Hierarchy, Misread> {
         Value::Name(name) => Ok(Hierarchy::Table(table(name))),
         path => match path.text() {
             Some(path) => Ok(Hierarchy::file(path)),
-            None => Err(Misread::In(format!(
+            None => Err(Misread::Located(format!(
                 "the hierarchy of column '{column}' must be {}",
                 HIERARCHY_IS.trim_start_matches("a hierarchy is ")
             ))),
@@ -155,7 +156,7 @@ fn of_sql(column: &str, value: Value) -> Result<Hierarchy, Misread> {
 fn of_file(column: &str, value: Value) -> Result<Hierarchy, Misread> {
     let known = "`intervals`, `prefixes`, `date_steps`, `file`, `input`, `query`";
     let wrong = || {
-        Misread::In(format!(
+        Misread::Located(format!(
             "the hierarchy of column '{column}' must be one of {known}, as in {{ intervals = [5, 10] }}"
         ))
     };
@@ -173,7 +174,7 @@ fn of_file(column: &str, value: Value) -> Result<Hierarchy, Misread> {
         "file" => Ok(Hierarchy::File(text?)),
         "input" => Ok(Hierarchy::Table(Relation::Named(text?))),
         "query" => Ok(Hierarchy::Table(Relation::Query(text?))),
-        unknown => Err(Misread::In(format!(
+        unknown => Err(Misread::Located(format!(
             "the hierarchy of column '{column}': unknown variant `{unknown}`, expected one of {known}"
         ))),
     }
@@ -191,7 +192,7 @@ fn steps(
             "prefixes" => ("how many characters to keep", "4, 3, 2"),
             _ => ("calendar units", "'month', 'year'"),
         };
-        Misread::In(match place {
+        Misread::Located(match place {
             Place::Sql(_) => format!(
                 "the hierarchy of column '{column}': {name}() takes {call}, as in {name}({items})"
             ),
@@ -208,7 +209,7 @@ fn steps(
         ("date_steps" | "intervals", Some(units)) if !units.is_empty() => {
             let steps = units.iter().map(|unit| unit.parse()).collect::<Result<_, _>>();
             steps.map(Hierarchy::Dates).map_err(|error: crate::Error| {
-                Misread::In(format!("the hierarchy of column '{column}': {error}"))
+                Misread::Located(format!("the hierarchy of column '{column}': {error}"))
             })
         }
         ("intervals", _) if constants.iter().all(|constant| constant.data_type().is_numeric()) => {
@@ -306,7 +307,7 @@ impl Kind for Levels {
     }
 
     /// How many values are listed, and never which.
-    fn told(field: &Self::Field) -> Option<Value> {
+    fn for_manifest(field: &Self::Field) -> Option<Value> {
         field.as_ref().map(|sensitivity| match sensitivity {
             Sensitivity::Listed(levels) => {
                 Value::map([("listed_values", (levels.len() as i64).into())])

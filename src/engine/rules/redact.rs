@@ -1,15 +1,15 @@
-//! Errors of an input that runs in a task of its own.
+//! Stages without one of our operators must redact values from errors too.
 //!
-//! On one machine our operators read their whole input, and whatever fails there passes through them: they
-//! withhold messages that quote values. An engine that cuts a plan into stages runs the parts below an exchange
-//! apart; they fail in tasks that hold no operator of ours, and the message goes to logs and to the client. So
-//! every place where a stage may end gets an operator that does nothing but withhold such messages:
+//! On one machine our operators read their whole input, and errors of the input pass through them, where they
+//! are redacted. An engine that cuts a plan into stages runs what is below an exchange in tasks that hold no
+//! operator of ours, and their messages go to logs and to the client. So wherever a stage may end stands an
+//! operator that only redacts:
 //!
 //! ```text
 //! AnonymizeExec
 //!  AggregateExec: final
 //!   RepartitionExec: by group
-//!    WithheldErrorsExec          the top of what runs apart
+//!    RedactErrorsExec            the top of the stage below
 //!     AggregateExec: partial
 //! ```
 
@@ -24,18 +24,18 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if_necessary};
 
-use crate::engine::exec::{AnonymizeExec, CellExec, WithheldErrorsExec};
+use crate::engine::exec::{AnonymizeExec, CellExec, RedactErrorsExec};
 use crate::engine::reports::ReportExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan with a [`WithheldErrorsExec`] wherever a stage of an input may end.
-pub(super) fn withhold_errors_of_inputs(plan: Plan) -> Result<Plan> {
+/// The plan with a [`RedactErrorsExec`] wherever a stage of an input may end.
+pub(super) fn redact_errors_of_inputs(plan: Plan) -> Result<Plan> {
     visit(plan, false)
 }
 
 fn visit(plan: Plan, in_input: bool) -> Result<Plan> {
-    let is_ours = withholds_itself(&plan);
+    let is_ours = redacts_itself(&plan);
     let in_input = in_input || is_ours;
     let children = plan.children().into_iter().map(Arc::clone);
     let children = children.map(|child| visit(child, in_input)).collect::<Result<Vec<Plan>>>()?;
@@ -50,18 +50,18 @@ fn visit(plan: Plan, in_input: bool) -> Result<Plan> {
             keys if keys.is_empty() => (child, false),
             keys => (evaluated_before(keys, child)?, true),
         };
-        let is_safe = !evaluates && (is_exchange(&child) || withholds_itself(&child));
-        Ok(if is_cut && !is_safe { Arc::new(WithheldErrorsExec::new(child)) } else { child })
+        let is_safe = !evaluates && (is_exchange(&child) || redacts_itself(&child));
+        Ok(if is_cut && !is_safe { Arc::new(RedactErrorsExec::new(child)) } else { child })
     };
     let children = children.into_iter().map(below).collect::<Result<Vec<Plan>>>()?;
     replace_children_if_necessary(plan, children)
 }
 
-fn withholds_itself(plan: &Plan) -> bool {
+fn redacts_itself(plan: &Plan) -> bool {
     plan.is::<AnonymizeExec>()
         || plan.is::<CellExec>()
         || plan.is::<ReportExec>()
-        || plan.is::<WithheldErrorsExec>()
+        || plan.is::<RedactErrorsExec>()
 }
 
 fn is_exchange(plan: &Plan) -> bool {
@@ -70,7 +70,7 @@ fn is_exchange(plan: &Plan) -> bool {
         || plan.is::<SortPreservingMergeExec>()
 }
 
-/// What an exchange computes of every row to tell where it goes, beside columns.
+/// The expressions by which an exchange partitions rows, apart from plain columns.
 fn computed_keys(plan: &Plan) -> Vec<Arc<dyn PhysicalExpr>> {
     let exchange = plan.downcast_ref::<RepartitionExec>();
     let Some(Partitioning::Hash(keys, _)) = exchange.map(RepartitionExec::partitioning) else {
@@ -79,8 +79,8 @@ fn computed_keys(plan: &Plan) -> Vec<Arc<dyn PhysicalExpr>> {
     keys.iter().filter(|key| !key.is::<Column>()).map(Arc::clone).collect()
 }
 
-/// The input, its rows as they were, with expressions that fail here if they fail at all: an exchange becomes
-/// the writer of a stage, above which no operator can stand.
+/// The input with the same rows, after the keys were evaluated once: if they fail, they fail below the operator that
+/// redacts. An exchange becomes the writer of a stage, and nothing can stand above that.
 fn evaluated_before(keys: Vec<Arc<dyn PhysicalExpr>>, input: Plan) -> Result<Plan> {
     let schema = input.schema();
     let columns = || {
