@@ -15,12 +15,11 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, ours, unknown};
-use crate::engine::census::{self, CensusOptions, HierarchyTable};
 use crate::engine::options::Spec;
 use crate::engine::plan::AnonymizeNode;
 use crate::engine::reports::{Report, ReportNode};
 
-/// Knows the logical nodes of this crate and its sample tables; the codec behind it knows the rest.
+/// Knows the logical nodes of this crate; the codec behind it knows the rest.
 #[derive(Debug)]
 pub struct AnonymizeLogicalCodec {
     inner: Arc<dyn LogicalExtensionCodec>,
@@ -110,20 +109,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some((kind, contents)) = ours(buf)? else {
-            return self.inner.try_decode_table_provider(buf, table, schema, context);
-        };
-        if kind == Kind::Census as u8 {
-            return Ok(census::sample_census(decode::<CensusOptions>(contents)?));
-        }
-        if kind == Kind::SampleHierarchy as u8 {
-            let column: String = decode(contents)?;
-            return match HierarchyTable::new(&column)? {
-                Some(table) => Ok(Arc::new(table)),
-                None => internal_err!("there is no sample hierarchy of that column"),
-            };
-        }
-        unknown(kind)
+        self.inner.try_decode_table_provider(buf, table, schema, context)
     }
 
     fn try_encode_table_provider(
@@ -132,12 +118,6 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         node: Arc<dyn TableProvider>,
         buf: &mut Vec<u8>,
     ) -> Result<()> {
-        if let Some(options) = census::options(node.as_ref()) {
-            return encode(Kind::Census, &options, buf);
-        }
-        if let Some(table) = node.downcast_ref::<HierarchyTable>() {
-            return encode(Kind::SampleHierarchy, &table.column(), buf);
-        }
         self.inner.try_encode_table_provider(table, node, buf)
     }
 

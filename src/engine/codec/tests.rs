@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anonymize_sample::{SampleLogicalCodec, SamplePhysicalCodec};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -158,6 +159,7 @@ fn context(cells: u32) -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(3);
     let context = SessionContext::new_with_config(config);
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let state = context.state_ref();
     let mut state = state.write();
     let settings = AnonymizeConfig { cells, ..Default::default() };
@@ -167,11 +169,13 @@ fn context(cells: u32) -> Result<SessionContext> {
 }
 
 fn logical() -> AnonymizeLogicalCodec {
-    AnonymizeLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}))
+    let behind = SampleLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}));
+    AnonymizeLogicalCodec::new(Arc::new(behind))
 }
 
 fn physical() -> AnonymizePhysicalCodec {
-    AnonymizePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}))
+    let behind = SamplePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}));
+    AnonymizePhysicalCodec::new(Arc::new(behind))
 }
 
 /// The contents of every node of ours in a logical plan.
@@ -359,6 +363,7 @@ fn planning_for_a_cluster(cells: u32) -> Result<SessionContext> {
     let planning = with_cluster_planning(state.read().clone());
     *state.write() = planning;
     register_sql(&context)?;
+    anonymize_sample::register(&context)?;
     let settings = AnonymizeConfig { cells, ..Default::default() };
     state.write().config_mut().options_mut().extensions.insert(settings);
     Ok(context)
@@ -376,6 +381,7 @@ async fn what_a_cluster_publishes_comes_from_one_task() -> Result<()> {
         assert_eq!(plan.properties().partitioning.partition_count(), 1);
         let here = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
         register_all(&here)?;
+        anonymize_sample::register(&here)?;
         let plan = here.sql(&sql).await?.create_physical_plan().await?;
         assert!(plan.properties().partitioning.partition_count() > 1, "nothing to bring together");
     }
