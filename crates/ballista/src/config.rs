@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anonymize_sample::{SampleLogicalCodec, SamplePhysicalCodec};
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
@@ -23,11 +24,13 @@ use crate::shuffle::{ReadOnceCodec, read_once};
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 
 pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
-    Arc::new(AnonymizeLogicalCodec::new(Arc::new(BallistaLogicalExtensionCodec::default())))
+    let behind = SampleLogicalCodec::new(Arc::new(BallistaLogicalExtensionCodec::default()));
+    Arc::new(AnonymizeLogicalCodec::new(Arc::new(behind)))
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
-    Arc::new(AnonymizePhysicalCodec::new(Arc::new(ReadOnceCodec::default())))
+    let behind = SamplePhysicalCodec::new(Arc::new(ReadOnceCodec::default()));
+    Arc::new(AnonymizePhysicalCodec::new(Arc::new(behind)))
 }
 
 /// Ballista's settings, those of `anonymize`, and the codecs.
