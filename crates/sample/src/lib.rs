@@ -54,7 +54,7 @@ use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
 #[cfg(feature = "codec")]
-pub use codec::{SampleLogicalCodec, SamplePhysicalCodec};
+pub use codec::SampleCodec;
 
 /// Registers `sample_census` and `sample_hierarchy`.
 ///

@@ -23,12 +23,18 @@ use crate::engine::reports::{Report, ReportNode};
 #[derive(Debug)]
 pub struct AnonymizeLogicalCodec {
     inner: Arc<dyn LogicalExtensionCodec>,
+    tables: Arc<dyn LogicalExtensionCodec>,
 }
 
 impl AnonymizeLogicalCodec {
     /// In front of another codec.
     pub fn new(inner: Arc<dyn LogicalExtensionCodec>) -> Self {
-        Self { inner }
+        Self { tables: Arc::clone(&inner), inner }
+    }
+
+    /// Gives tables to a codec of the host's own: that of an engine may know none, as Ballista's does.
+    pub fn with_tables(self, tables: Arc<dyn LogicalExtensionCodec>) -> Self {
+        Self { tables, ..self }
     }
 }
 
@@ -109,7 +115,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        self.inner.try_decode_table_provider(buf, table, schema, context)
+        self.tables.try_decode_table_provider(buf, table, schema, context)
     }
 
     fn try_encode_table_provider(
@@ -118,7 +124,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         node: Arc<dyn TableProvider>,
         buf: &mut Vec<u8>,
     ) -> Result<()> {
-        self.inner.try_encode_table_provider(table, node, buf)
+        self.tables.try_encode_table_provider(table, node, buf)
     }
 
     fn try_decode_file_format(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anonymize_sample::{SampleLogicalCodec, SamplePhysicalCodec};
+use anonymize_sample::SampleCodec;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -169,13 +169,12 @@ fn context(cells: u32) -> Result<SessionContext> {
 }
 
 fn logical() -> AnonymizeLogicalCodec {
-    let behind = SampleLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}));
-    AnonymizeLogicalCodec::new(Arc::new(behind))
+    let behind = Arc::new(DefaultLogicalExtensionCodec {});
+    AnonymizeLogicalCodec::new(behind).with_tables(Arc::new(SampleCodec))
 }
 
 fn physical() -> AnonymizePhysicalCodec {
-    let behind = SamplePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}));
-    AnonymizePhysicalCodec::new(Arc::new(behind))
+    AnonymizePhysicalCodec::new(Arc::new(SampleCodec))
 }
 
 /// The contents of every node of ours in a logical plan.
@@ -292,7 +291,8 @@ async fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
     // What is not ours goes to the codec behind.
     assert!(message(b"something else").contains("LogicalExtensionCodec is not provided"));
     let converter = DefaultPhysicalProtoConverter {};
-    let foreign = physical().try_decode(b"something else", &[], &task, &converter);
+    let alone = AnonymizePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}));
+    let foreign = alone.try_decode(b"something else", &[], &task, &converter);
     assert!(foreign.is_err_and(|error| error.to_string().contains("is not provided")));
     let newer = physical().try_decode(&with(9, 7), &[], &task, &converter);
     assert!(newer.is_err_and(|error| error.to_string().contains("came in format 7")));

@@ -8,8 +8,6 @@ use datafusion_proto::bytes::{
     logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec,
     physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
 };
-use datafusion_proto::logical_plan::DefaultLogicalExtensionCodec;
-use datafusion_proto::physical_plan::DefaultPhysicalExtensionCodec;
 
 use super::*;
 
@@ -31,14 +29,13 @@ fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
 
 #[tokio::test]
 async fn tables_survive_and_are_scanned_in_one_partition() -> Result<()> {
-    let codec = SampleLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}));
     let context = session(3)?;
     for sql in QUERIES {
         let plan = context.state().create_logical_plan(sql).await?;
         let plan = context.state().optimize(&plan)?;
-        let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &codec)?;
+        let bytes = logical_plan_to_bytes_with_extension_codec(&plan, &SampleCodec)?;
         let task = context.task_ctx();
-        let back = logical_plan_from_bytes_with_extension_codec(&bytes, &task, &codec)?;
+        let back = logical_plan_from_bytes_with_extension_codec(&bytes, &task, &SampleCodec)?;
         let back = context.state().create_physical_plan(&back).await?;
         assert_eq!(partitions(&back), 1, "{sql}");
         let expected = session(1)?.sql(sql).await?.collect().await?;
@@ -51,13 +48,12 @@ async fn tables_survive_and_are_scanned_in_one_partition() -> Result<()> {
 
 #[tokio::test]
 async fn scans_survive() -> Result<()> {
-    let codec = SamplePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}));
     let context = session(3)?;
     for sql in QUERIES {
         let plan = context.sql(sql).await?.create_physical_plan().await?;
-        let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &codec)?;
+        let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &SampleCodec)?;
         let task = context.task_ctx();
-        let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &codec)?;
+        let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &SampleCodec)?;
         let shown = |plan: &dyn ExecutionPlan| displayable(plan).indent(true).to_string();
         assert_eq!(shown(plan.as_ref()), shown(back.as_ref()), "{sql}");
     }
@@ -68,8 +64,7 @@ async fn scans_survive() -> Result<()> {
 fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
     let mut bytes = Vec::new();
     encode(&"education", &mut bytes)?;
-    assert_eq!(decode::<String>(&bytes)?.as_deref(), Some("education"));
-    assert_eq!(decode::<String>(b"something else")?, None);
+    assert_eq!(decode::<String>(&bytes)?, "education");
     let message = |bytes: &[u8]| match decode::<String>(bytes) {
         Ok(_) => "accepted".to_owned(),
         Err(error) => error.to_string(),
@@ -78,7 +73,7 @@ fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
     let mut longer = bytes.clone();
     longer.push(0);
     assert!(message(&longer).contains("cannot be read"));
-    bytes[MAGIC.len()] = VERSION + 1;
+    bytes[0] = VERSION + 1;
     assert!(message(&bytes).contains("run the same version"));
     Ok(())
 }
