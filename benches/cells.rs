@@ -25,9 +25,9 @@ async fn main() -> Result<()> {
         SessionStateBuilder::new().with_default_features().with_config(SessionConfig::new());
     let context = SessionContext::new_with_state(state.build());
     datafusion_anonymize::register_all(&context)?;
-    let create = format!(
-        "CREATE TABLE census AS SELECT * FROM sample_census(rows => {rows}, seed => 'the seed of a benchmark')"
-    );
+    anonymize_sample::register(&context)?;
+    let create =
+        format!("CREATE TABLE census AS SELECT * FROM sample_census(rows => {rows}, seed => 1)");
     context.sql(&create).await?.collect().await?;
     println!("{rows} rows, k = {k}, {cells} cells");
     for method in ["rounded", "mondrian", "layered"] {

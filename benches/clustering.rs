@@ -55,6 +55,7 @@ async fn main() -> Result<()> {
     let (rows, runs) = (number("--rows", 1_000_000), number("--runs", 3));
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let name = create_exact(&context).await?;
     println!("{name}, {EXACT_ROWS} rows, 8 quasi-identifiers, k = {K}, best of {runs}");
     println!(

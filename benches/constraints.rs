@@ -66,6 +66,7 @@ async fn main() -> Result<()> {
     let output = directory.path().join("out.parquet");
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
+    anonymize_sample::register(&context)?;
     for rows in &rows {
         create_table(&context, &table_name(*rows), &census(*rows), directory.path()).await?;
     }

@@ -41,6 +41,7 @@ async fn main() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
+    anonymize_sample::register(&context)?;
     create_table(&context, "census", &census(rows), directory.path()).await?;
     let quasi_identifiers = arguments.list("--quasi-identifiers", QUASI_IDENTIFIERS);
     let count = quasi_identifiers.len();

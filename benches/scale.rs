@@ -154,7 +154,7 @@ fn query(rows: usize, columns: usize) -> String {
 async fn write(arguments: &Arguments) -> Result<()> {
     let (rows, columns) = (arguments.number("--rows", 0), arguments.number("--columns", 0));
     let context = SessionContext::new();
-    datafusion_anonymize::register_all(&context)?;
+    anonymize_sample::register(&context)?;
     create_table(
         &context,
         "census",

@@ -51,6 +51,7 @@ async fn main() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context)?;
+    anonymize_sample::register(&context)?;
     create_tables(&context, rows, directory.path()).await?;
     println!("{rows} rows, k = {k}, 8 quasi-identifiers, 50 sensitive values, {runs} runs each");
 

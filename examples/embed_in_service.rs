@@ -13,6 +13,7 @@ async fn main() -> Result<()> {
     // The session of one request: the host's own settings, plus our functions.
     let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
 
     // What the operator of the service writes down once. Clients name the view, not the table.
     context

@@ -63,6 +63,7 @@ async fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let data = match std::env::var_os("ADULT_DIR") {
         Some(adult) => data::load_adult(&context, Path::new(&adult)).await?,
         None => {

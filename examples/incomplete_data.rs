@@ -63,6 +63,7 @@ async fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     on_census(&context, &directory).await?;
     match std::env::var_os("ADULT_DIR") {
         Some(adult) => on_adult(&context, Path::new(&adult), &directory).await?,

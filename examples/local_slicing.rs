@@ -75,6 +75,7 @@ async fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let names: Vec<&str> = CENSUS.iter().map(|(name, _)| *name).collect();
     let census = format!(
         "CREATE TABLE census AS SELECT {SENSITIVE}, {} FROM sample_census(rows => 20000, seed => 7)",

@@ -64,6 +64,7 @@ async fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let columns = QUASI_IDENTIFIERS.join(", ");
     let census = format!("(SELECT {columns} FROM sample_census(rows => 30162, seed => 7))");
     let hierarchy = |column: &str| {

@@ -14,6 +14,7 @@ use datafusion_anonymize::register_all;
 async fn main() -> Result<()> {
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let census = context
         .sql("SELECT age, education, zip, occupation, person_id FROM sample_census(rows => 20000)")
         .await?;

@@ -23,6 +23,8 @@
 //! # async fn main() -> datafusion::error::Result<()> {
 //! let context = SessionContext::new();
 //! datafusion_anonymize::register_all(&context)?;
+//! // Made-up rows to try it on, from the crate `anonymize-sample`.
+//! anonymize_sample::register(&context)?;
 //! let release = context
 //!     .sql(
 //!         "SELECT * FROM anonymize(

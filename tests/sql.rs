@@ -38,6 +38,7 @@ impl Session {
         let config = SessionConfig::new().with_target_partitions(2).with_information_schema(true);
         let context = SessionContext::new_with_config(config);
         datafusion_anonymize::register_all(&context)?;
+        anonymize_sample::register(&context)?;
         Ok(Self { context, directory: TempDir::new()? })
     }
 

@@ -6,7 +6,6 @@
 //!
 //! Each folder uses those left of it only, and `codec` those that have something to write. A test looks at the imports.
 
-mod census;
 #[cfg(feature = "codec")]
 mod codec;
 mod errors;

@@ -18,7 +18,7 @@ const RELEASE: &str = "SELECT * FROM anonymize(census, method => 'sorted_runs', 
 
 async fn census(rows: usize) -> Result<Vec<RecordBatch>> {
     let context = SessionContext::new();
-    register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let sql = format!(
         "SELECT age, sex, education, occupation, person_id, age AS truth FROM sample_census(rows => {rows}, seed => 3)"
     );

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::partition::Split;
 use super::testing::{Content, Release, Table, graded, mixed_axes};
-use super::{Family, Formed, MethodRef, Settings, methods};
+use super::{Family, MethodRef, Settings, Unverified, methods};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
 use crate::model::{AlphaScope, Cancel, Classes, Model, Secret};
@@ -38,7 +38,7 @@ fn release<const D: usize>(
         ..Settings::new(secret)
     };
     table.form(|rows, job| match method.form(rows, job, &settings)? {
-        Formed::Classes { classes, suppressed } => Ok((classes, suppressed)),
+        Unverified::Classes { classes, suppressed } => Ok((classes, suppressed)),
         _ => Err(Error::bug("a method of classes formed something else")),
     })
 }

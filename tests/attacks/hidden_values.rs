@@ -12,6 +12,7 @@ fn session() -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
     let context = SessionContext::new_with_config(config);
     datafusion_anonymize::register_all(&context).unwrap();
+    anonymize_sample::register(&context).unwrap();
     context
 }
 

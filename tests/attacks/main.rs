@@ -26,6 +26,7 @@ use datafusion::prelude::*;
 fn session() -> SessionContext {
     let context = SessionContext::new();
     datafusion_anonymize::register_all(&context).unwrap();
+    anonymize_sample::register(&context).unwrap();
     context
 }
 

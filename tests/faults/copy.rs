@@ -305,6 +305,7 @@ async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
         let shelf = Shelf::disk();
         let before = shelf.contents().await;
         add_failing_function(&context);
+        anonymize_sample::register(&context).unwrap();
         let copy = shelf.copy(("release.csv", "CSV"));
         let failing = copy.replace("k => 5", "k => 601");
         assert!(failure(&context, &failing).await.contains("cannot"));

@@ -27,6 +27,7 @@ fn session(pool: Arc<dyn MemoryPool>) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(2);
     let context = SessionContext::new_with_config_rt(config, runtime);
     datafusion_anonymize::register_all(&context).unwrap();
+    anonymize_sample::register(&context).unwrap();
     context
 }
 

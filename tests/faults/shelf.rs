@@ -121,6 +121,7 @@ impl Shelf {
         execution.objectstore_writer_buffer_size = 4096;
         let context = SessionContext::new_with_config(config);
         datafusion_anonymize::register_all(&context).unwrap();
+        anonymize_sample::register(&context).unwrap();
         let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
         let url = match self {
             Self::Memory(_) => "memory://shelf",

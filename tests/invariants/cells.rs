@@ -26,7 +26,7 @@ fn in_cells_with() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn census(rows: usize) -> RecordBatch {
     let context = SessionContext::new();
-    datafusion_anonymize::register_all(&context).unwrap();
+    anonymize_sample::register(&context).unwrap();
     let sql = format!(
         "SELECT age, sex, education, zip, birth_date, hours_per_week, occupation, \
          row_number() OVER (ORDER BY person_id, age, zip, birth_date, occupation) AS person_id \

@@ -19,6 +19,7 @@ fn session() -> SessionContext {
     let config = SessionConfig::new().with_batch_size(7).with_target_partitions(3);
     let context = SessionContext::new_with_config(config);
     register_all(&context).unwrap();
+    anonymize_sample::register(&context).unwrap();
     context
 }
 

@@ -47,6 +47,7 @@ const HIERARCHIES: &str = "{age: intervals(5, 10, 20), zip: prefixes(4, 3, 2), \
 async fn round_trip(missing: f64, hierarchies: &str, options: &str) -> Result<()> {
     let context = SessionContext::new();
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     run(
         &context,
         &format!(

@@ -69,7 +69,7 @@ async fn main() -> Result<()> {
     let (rows, cells) = (numbers.next().unwrap_or(1_000_000), numbers.next().unwrap_or(8));
     let directory = tempfile::tempdir()?;
     let maker = SessionContext::new();
-    datafusion_anonymize::register_all(&maker)?;
+    anonymize_sample::register(&maker)?;
     for part in 0..4 {
         let path = directory.path().join(format!("census/{part}.parquet"));
         let from = format!("sample_census(rows => {}, seed => {part})", rows / 4);

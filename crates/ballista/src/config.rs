@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anonymize_sample::SampleCodec;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
@@ -14,6 +15,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion_anonymize::engine::{
     AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
 };
+use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};
 
 use crate::shuffle::{ReadOnceCodec, read_once};
 
@@ -23,11 +25,16 @@ use crate::shuffle::{ReadOnceCodec, read_once};
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
 
 pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
-    Arc::new(AnonymizeLogicalCodec::new(Arc::new(BallistaLogicalExtensionCodec::default())))
+    let ballista = Arc::new(BallistaLogicalExtensionCodec::default());
+    Arc::new(AnonymizeLogicalCodec::new(ballista).with_tables(Arc::new(SampleCodec)))
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
-    Arc::new(AnonymizePhysicalCodec::new(Arc::new(ReadOnceCodec::default())))
+    // What is written names its codec by the position here.
+    let others: Vec<Arc<dyn PhysicalExtensionCodec>> =
+        vec![Arc::new(ReadOnceCodec::default()), Arc::new(SampleCodec)];
+    let others = ComposedPhysicalExtensionCodec::new(others);
+    Arc::new(AnonymizePhysicalCodec::new(Arc::new(others)))
 }
 
 /// Ballista's settings, those of `anonymize`, and the codecs.

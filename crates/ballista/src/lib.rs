@@ -11,6 +11,7 @@
 //!   and nothing else; the scheduler makes operators of it.
 //! - [`scheduler_config`] and [`executor_config`] are what the programs `anonymize-scheduler` and
 //!   `anonymize-executor` start with, for hosts with programs of their own.
+//! - Clients that register the functions of [`anonymize_sample`] can read its tables there too.
 //!
 //! A table is cut into cells ([`DEFAULT_CELLS`], `SET anonymize.cells = n`) that are anonymized apart from each
 //! other on different machines. The number of cells is part of a release, the number of machines is not.
@@ -92,7 +93,8 @@ pub async fn connect(url: &str) -> Result<SessionContext> {
     SessionContext::remote_with_state(url, session_state(config)?).await
 }
 
-/// A session with a scheduler and an executor of its own inside this process, for tests and trials.
+/// A session with a scheduler and an executor of its own inside this process, for tests and trials. It has the functions
+/// of [`anonymize_sample`] too.
 pub async fn standalone() -> Result<SessionContext> {
     let failed = |error: BallistaError| DataFusionError::External(Box::new(error));
     let codec = BallistaCodec::new(config::logical_codec(), config::physical_codec());
@@ -110,7 +112,9 @@ pub async fn standalone() -> Result<SessionContext> {
     };
     let tasks = std::thread::available_parallelism().map_or(2, usize::from);
     new_standalone_executor_from_state(scheduler, tasks, &plain_state()?).await.map_err(failed)?;
-    remote(&format!("df://localhost:{}", address.port())).await
+    let context = remote(&format!("df://localhost:{}", address.port())).await?;
+    anonymize_sample::register(&context)?;
+    Ok(context)
 }
 
 fn plain_state() -> Result<SessionState> {

@@ -114,6 +114,7 @@ impl Cluster {
             .await;
         let url = format!("df://localhost:{}", self.scheduler_port);
         let context = anonymize_ballista::remote(&url).await.unwrap();
+        anonymize_sample::register(&context).unwrap();
         // What the scheduler does not know yet it refuses; what it knows it answers.
         let begun = Instant::now();
         loop {

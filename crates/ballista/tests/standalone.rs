@@ -64,6 +64,9 @@ async fn reports_hierarchies_and_samples_work_there() {
     );
     assert!(number(&cluster, &utility).await > 0);
     assert_eq!(number(&cluster, "SELECT count(*) FROM sample_census(rows => 1234)").await, 1234);
+    // More than a batch, and nothing that could be told without reading.
+    let read = "SELECT count(*) FROM sample_census(rows => 30000) WHERE age > 0";
+    assert_eq!(number(&cluster, read).await, 30_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -45,7 +45,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// Runs a job with the host's memory limit, temporary files, object stores and settings.
+/// Runs a job with the host's memory limit, temporary files, object stores, settings and relation planners: its
+/// queries can call the table functions that those plan.
 ///
 /// 1. inputs are looked up and the release is planned: most mistakes show here;
 /// 2. the output is locked and what killed runs left there is removed;
@@ -75,7 +76,9 @@ pub struct Outcome {
 ///     "#,
 ///     directory.path(),
 /// )?;
-/// let outcome = run(&job, &SessionContext::new(), RunOptions::default()).await?;
+/// let host = SessionContext::new();
+/// anonymize_sample::register(&host)?;
+/// let outcome = run(&job, &host, RunOptions::default()).await?;
 /// assert_eq!(outcome.manifest.counts.rows_published, 1000);
 /// # Ok(())
 /// # }

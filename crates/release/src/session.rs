@@ -173,8 +173,12 @@ pub(crate) fn bare(job: &Job, host: &SessionContext) -> Result<SessionContext> {
         .map_err(|error| Error::query("the session", error))?;
     let runtime = RuntimeEnv { cache_manager: caches, ..host.runtime_env().as_ref().clone() };
     let context = SessionContext::new_with_config_rt(config, Arc::new(runtime));
-    datafusion_anonymize::register_all(&context)
-        .map_err(|error| Error::query("the session", error))?;
+    let failed = |error| Error::query("the session", error);
+    // Ours come last and are asked first: those of the host would look up tables in its session.
+    for planner in host.state().relation_planners().iter().rev() {
+        context.register_relation_planner(Arc::clone(planner)).map_err(failed)?;
+    }
+    datafusion_anonymize::register_all(&context).map_err(failed)?;
     // Also for plain queries, of the page about a release for example.
     ignore_file_statistics(&context);
     // Of a host's settings a job takes only what says how strict it is: a release depends on its file.

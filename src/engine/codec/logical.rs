@@ -15,21 +15,26 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, split_header, unknown};
-use crate::engine::census::{self, CensusOptions, HierarchyTable};
 use crate::engine::options::Spec;
 use crate::engine::plan::AnonymizeNode;
 use crate::engine::reports::{Report, ReportNode};
 
-/// Knows the logical nodes of this crate and its sample tables; the codec behind it knows the rest.
+/// Knows the logical nodes of this crate; the codec behind it knows the rest.
 #[derive(Debug)]
 pub struct AnonymizeLogicalCodec {
     inner: Arc<dyn LogicalExtensionCodec>,
+    tables: Arc<dyn LogicalExtensionCodec>,
 }
 
 impl AnonymizeLogicalCodec {
     /// In front of another codec.
     pub fn new(inner: Arc<dyn LogicalExtensionCodec>) -> Self {
-        Self { inner }
+        Self { tables: Arc::clone(&inner), inner }
+    }
+
+    /// Gives tables to a codec of the host's own: that of an engine may know none, as Ballista's does.
+    pub fn with_tables(self, tables: Arc<dyn LogicalExtensionCodec>) -> Self {
+        Self { tables, ..self }
     }
 }
 
@@ -110,20 +115,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         schema: SchemaRef,
         context: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
-        let Some((kind, contents)) = split_header(buf)? else {
-            return self.inner.try_decode_table_provider(buf, table, schema, context);
-        };
-        if kind == Kind::Census as u8 {
-            return Ok(census::sample_census(decode::<CensusOptions>(contents)?));
-        }
-        if kind == Kind::SampleHierarchy as u8 {
-            let column: String = decode(contents)?;
-            return match HierarchyTable::new(&column)? {
-                Some(table) => Ok(Arc::new(table)),
-                None => internal_err!("there is no sample hierarchy of that column"),
-            };
-        }
-        unknown(kind)
+        self.tables.try_decode_table_provider(buf, table, schema, context)
     }
 
     fn try_encode_table_provider(
@@ -132,13 +124,7 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         node: Arc<dyn TableProvider>,
         buf: &mut Vec<u8>,
     ) -> Result<()> {
-        if let Some(options) = census::options(node.as_ref()) {
-            return encode(Kind::Census, &options, buf);
-        }
-        if let Some(table) = node.downcast_ref::<HierarchyTable>() {
-            return encode(Kind::SampleHierarchy, &table.column(), buf);
-        }
-        self.inner.try_encode_table_provider(table, node, buf)
+        self.tables.try_encode_table_provider(table, node, buf)
     }
 
     fn try_decode_file_format(

@@ -37,9 +37,7 @@ const VERSION: u8 = 4;
 enum Kind {
     Anonymize = 1,
     Report = 2,
-    Census = 3,
     Cells = 4,
-    SampleHierarchy = 5,
     RedactErrors = 6,
     CompactBatches = 7,
 }

@@ -13,7 +13,6 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, decode, encode, split_header, unknown};
-use crate::engine::census::{CensusExec, CensusScan};
 use crate::engine::exec::{
     AnonymizeExec, CellExec, CellStep, CompactBatchesExec, RedactErrorsExec, ReleaseShape,
 };
@@ -77,10 +76,6 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
             let report: Report = decode(contents)?;
             return Ok(Arc::new(ReportExec::new(Arc::new(report), inputs.to_vec())));
         }
-        if kind == Kind::Census as u8 {
-            let scan: CensusScan = decode(contents)?;
-            return Ok(Arc::new(CensusExec::of_scan(&scan)?));
-        }
         if kind == Kind::RedactErrors as u8 {
             let () = decode(contents)?;
             let [input] = inputs else {
@@ -118,9 +113,6 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         }
         if let Some(exec) = node.downcast_ref::<ReportExec>() {
             return encode(Kind::Report, exec.report(), buf);
-        }
-        if let Some(exec) = node.downcast_ref::<CensusExec>() {
-            return encode(Kind::Census, &exec.scan(), buf);
         }
         if node.is::<RedactErrorsExec>() {
             return encode(Kind::RedactErrors, &(), buf);

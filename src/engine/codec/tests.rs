@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anonymize_sample::SampleCodec;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
@@ -158,6 +159,7 @@ fn context(cells: u32) -> Result<SessionContext> {
     let config = SessionConfig::new().with_target_partitions(3);
     let context = SessionContext::new_with_config(config);
     register_all(&context)?;
+    anonymize_sample::register(&context)?;
     let state = context.state_ref();
     let mut state = state.write();
     let settings = AnonymizeConfig { cells, ..Default::default() };
@@ -167,11 +169,12 @@ fn context(cells: u32) -> Result<SessionContext> {
 }
 
 fn logical() -> AnonymizeLogicalCodec {
-    AnonymizeLogicalCodec::new(Arc::new(DefaultLogicalExtensionCodec {}))
+    let behind = Arc::new(DefaultLogicalExtensionCodec {});
+    AnonymizeLogicalCodec::new(behind).with_tables(Arc::new(SampleCodec))
 }
 
 fn physical() -> AnonymizePhysicalCodec {
-    AnonymizePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}))
+    AnonymizePhysicalCodec::new(Arc::new(SampleCodec))
 }
 
 /// The contents of every node of ours in a logical plan.
@@ -288,7 +291,8 @@ async fn other_versions_and_broken_bytes_are_refused() -> Result<()> {
     // What is not ours goes to the codec behind.
     assert!(message(b"something else").contains("LogicalExtensionCodec is not provided"));
     let converter = DefaultPhysicalProtoConverter {};
-    let foreign = physical().try_decode(b"something else", &[], &task, &converter);
+    let alone = AnonymizePhysicalCodec::new(Arc::new(DefaultPhysicalExtensionCodec {}));
+    let foreign = alone.try_decode(b"something else", &[], &task, &converter);
     assert!(foreign.is_err_and(|error| error.to_string().contains("is not provided")));
     let newer = physical().try_decode(&with(9, 7), &[], &task, &converter);
     assert!(newer.is_err_and(|error| error.to_string().contains("came in format 7")));
@@ -359,6 +363,7 @@ fn planning_for_a_cluster(cells: u32) -> Result<SessionContext> {
     let planning = with_cluster_planning(state.read().clone());
     *state.write() = planning;
     register_sql(&context)?;
+    anonymize_sample::register(&context)?;
     let settings = AnonymizeConfig { cells, ..Default::default() };
     state.write().config_mut().options_mut().extensions.insert(settings);
     Ok(context)
@@ -376,6 +381,7 @@ async fn what_a_cluster_publishes_comes_from_one_task() -> Result<()> {
         assert_eq!(plan.properties().partitioning.partition_count(), 1);
         let here = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
         register_all(&here)?;
+        anonymize_sample::register(&here)?;
         let plan = here.sql(&sql).await?.create_physical_plan().await?;
         assert!(plan.properties().partitioning.partition_count() > 1, "nothing to bring together");
     }

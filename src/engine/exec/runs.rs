@@ -255,6 +255,7 @@ mod tests {
         let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
         let context = SessionContext::new_with_config_rt(config, runtime.build_arc()?);
         crate::register_all(&context)?;
+        anonymize_sample::register(&context)?;
         let sql = "SELECT * FROM anonymize((SELECT age, sex, race, repeat(person_id::varchar, 40) AS note \
                    FROM sample_census(rows => 30000, seed => 3)), k => 5, seed => 1, \
                    quasi_identifiers => ['age', 'sex', 'race'], keep => ['note'])";

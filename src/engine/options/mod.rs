@@ -26,7 +26,7 @@ use datafusion::logical_expr::LogicalPlan;
 pub use definition::{Definition, Options, Place};
 pub(super) use file::did_you_mean;
 use hierarchies::add_automatic_hierarchies;
-pub(super) use kinds::{Column as ColumnKind, Kind, Number, Text, Whole};
+pub(super) use kinds::{Column as ColumnKind, Kind};
 pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
@@ -51,6 +51,7 @@ use crate::model::Secret;
 /// # async fn main() -> datafusion::error::Result<()> {
 /// let context = SessionContext::new();
 /// datafusion_anonymize::register_all(&context)?;
+/// anonymize_sample::register(&context)?;
 /// let census = context.sql("SELECT age, zip, occupation FROM sample_census(rows => 500)").await?;
 /// let release = Anonymize::new(5)
 ///     .quasi_identifiers(["age", "zip"])

@@ -59,6 +59,7 @@ impl Anonymize {
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
     /// # datafusion_anonymize::register_all(&context)?;
+    /// # anonymize_sample::register(&context)?;
     /// let census = "SELECT age, education, occupation FROM sample_census(rows => 500, missing => 0.2)";
     /// let release = Anonymize::new(5)
     ///     .method("kaim")
@@ -85,6 +86,7 @@ impl Anonymize {
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
     /// # datafusion_anonymize::register_all(&context)?;
+    /// # anonymize_sample::register(&context)?;
     /// let census = "SELECT age, sex, education, marital_status, occupation FROM sample_census(rows => 500)";
     /// let release = Anonymize::new(10)
     ///     .method("asg_ls")

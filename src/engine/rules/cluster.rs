@@ -9,14 +9,12 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::redact::redact_errors_of_inputs;
-use crate::engine::census::CensusExec;
 use crate::engine::exec::AnonymizeExec;
 
 /// Makes plans fit for an engine that runs every partition of a scan in a task of its own, as Ballista does.
 ///
 /// - A release that is not in cells needs all rows in one task; on one machine it reads the partitions of its
 ///   input itself. This is the difference between a release of a table and one of its first partition.
-/// - Scans that the engine does not know how to share out have one partition.
 /// - Stages without one of our operators redact values from errors too.
 #[derive(Debug, Default)]
 pub struct PlanForCluster;
@@ -30,9 +28,6 @@ impl PhysicalOptimizerRule for PlanForCluster {
         let fit = |plan: Arc<dyn ExecutionPlan>| {
             if let Some(release) = plan.downcast_ref::<AnonymizeExec>() {
                 return Ok(Transformed::yes(Arc::new(release.in_one_task()) as _));
-            }
-            if let Some(scan) = plan.downcast_ref::<CensusExec>() {
-                return Ok(Transformed::yes(Arc::new(scan.in_one_partition()) as _));
             }
             Ok(Transformed::no(plan))
         };

@@ -234,10 +234,7 @@ fn expression(function: &str, name: &str, arg: FunctionArgExpr) -> Result<SqlExp
 }
 
 /// The value of a constant expression, `None` if it is not constant.
-pub(in crate::engine) fn fold(
-    value: SqlExpr,
-    context: &mut dyn RelationPlannerContext,
-) -> Option<ScalarValue> {
+fn fold(value: SqlExpr, context: &mut dyn RelationPlannerContext) -> Option<ScalarValue> {
     let empty = DFSchema::empty();
     let expr = context.sql_to_expr(value, &empty).ok()?;
     let simplifier = ExprSimplifier::new(SimplifyContext::default());

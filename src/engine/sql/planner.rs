@@ -1,6 +1,6 @@
 //! `FROM anonymize(…)` and its relatives: from syntax to logical plans.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use datafusion::common::{DataFusionError, Result, TableReference, plan_datafusion_err, plan_err};
 use datafusion::datasource::provider_as_source;
@@ -16,10 +16,9 @@ use datafusion::sql::sqlparser::ast::{
 use futures::FutureExt;
 use parking_lot::RwLock;
 
-use super::arguments::{Arguments, fold, text_value};
+use super::arguments::{Arguments, text_value};
 use super::reports::{privacy_report, utility_report};
-use crate::engine::census::{CensusOptions, HierarchyTable, hierarchy_columns, sample_census};
-use crate::engine::options::{Number, Options, Relation, Text, Whole};
+use crate::engine::options::{Options, Relation};
 use crate::engine::plan::plan_anonymize;
 
 /// Plans the table functions of this crate. Everything else goes to the next planner.
@@ -42,8 +41,6 @@ impl RelationPlanner for AnonymizeRelationPlanner {
             "anonymize" => self.anonymize(args, context)?,
             "privacy_report" => privacy_report(self, args, context)?,
             "utility_report" => utility_report(self, args, context)?,
-            "sample_census" => sample_census_plan(args, context)?,
-            "sample_hierarchy" => sample_hierarchy_plan(args, context)?,
             _ => return Ok(RelationPlanning::Original(Box::new(relation))),
         };
         let planned = PlannedRelation::new(plan, alias.clone());
@@ -190,50 +187,4 @@ fn named_table(name: ObjectName, args: Option<TableFunctionArgs>) -> TableFactor
         sample: None,
         index_hints: vec![],
     }
-}
-
-fn sample_census_plan(
-    args: Vec<FunctionArg>,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<LogicalPlan> {
-    let function = "sample_census";
-    let mut arguments = Arguments::new(function, args, &["rows", "seed", "missing"])?;
-    if !arguments.relations.is_empty() {
-        return plan_err!(
-            "{function} takes named options only: write {function}(rows => 1000, seed => 7)"
-        );
-    }
-    let rows = arguments.read::<Whole>("rows", context)?.unwrap_or(1000);
-    let rows = u64::try_from(rows)
-        .map_err(|_| plan_datafusion_err!("{function}: option 'rows': {rows} is below 0"))?;
-    let seed = arguments.read::<Whole>("seed", context)?.unwrap_or(0) as u64;
-    let missing = arguments.read::<Number>("missing", context)?.unwrap_or(0.0);
-    if !(0.0..=1.0).contains(&missing) {
-        return plan_err!("{function}: option 'missing': {missing} is not between 0 and 1");
-    }
-    let source = provider_as_source(sample_census(CensusOptions { rows, seed, missing }));
-    LogicalPlanBuilder::scan(TableReference::bare(function), source, None)?.build()
-}
-
-fn sample_hierarchy_plan(
-    args: Vec<FunctionArg>,
-    context: &mut dyn RelationPlannerContext,
-) -> Result<LogicalPlan> {
-    let function = "sample_hierarchy";
-    let mut arguments = Arguments::new(function, args, &["column"])?;
-    let column = match arguments.relations.pop() {
-        Some(value) => {
-            fold(value, context).and_then(|column| column.try_as_str().flatten().map(str::to_owned))
-        }
-        None => arguments.read::<Text>("column", context)?,
-    };
-    let known = hierarchy_columns().join(", ");
-    let table = column.as_deref().map(HierarchyTable::new).transpose()?.flatten();
-    let table = table.ok_or_else(|| {
-        plan_datafusion_err!(
-            "{function} knows the columns {known}: write {function}(column => 'education')"
-        )
-    })?;
-    let source = provider_as_source(Arc::new(table));
-    LogicalPlanBuilder::scan(TableReference::bare(function), source, None)?.build()
 }

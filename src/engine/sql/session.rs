@@ -23,6 +23,7 @@ use crate::model::Secret;
 /// # async fn main() -> datafusion::error::Result<()> {
 /// let context = SessionContext::new();
 /// datafusion_anonymize::register_all(&context)?;
+/// anonymize_sample::register(&context)?;
 /// let release = context
 ///     .sql("SELECT * FROM anonymize(
 ///             (SELECT age, zip, occupation FROM sample_census(rows => 1000)),

@@ -50,6 +50,7 @@ pub struct TwoFiles {
 /// # let path = |name: &str| directory.path().join(name).display().to_string();
 /// let context = SessionContext::new();
 /// datafusion_anonymize::register_all(&context)?;
+/// anonymize_sample::register(&context)?;
 /// let release = context
 ///     .sql("SELECT * FROM anonymize(
 ///             (SELECT age, zip, occupation FROM sample_census(rows => 1000)),

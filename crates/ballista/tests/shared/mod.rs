@@ -41,7 +41,7 @@ pub fn directory(rows: usize) -> TempDir {
     let path = directory.path().to_owned();
     let write = async move {
         let context = SessionContext::new();
-        datafusion_anonymize::register_all(&context).unwrap();
+        anonymize_sample::register(&context).unwrap();
         for part in 0..4 {
             let sql = format!(
                 "COPY (SELECT * FROM sample_census(rows => {}, seed => {part}, missing => 0.01)) TO \

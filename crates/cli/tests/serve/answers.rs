@@ -145,6 +145,12 @@ fn errors_have_their_code_and_a_sentence() {
         ("SHOW no_such_setting", "42704: unrecognized configuration parameter"),
         ("SELECT * FROM information_schema.df_settings", "42P01: table"),
         ("SELECT input_file_name() FROM ages", "42883: Invalid function"),
+        // The program makes up rows for trials, and the service has none of it.
+        ("SELECT * FROM sample_census()", "42P01: table function 'sample_census' not found"),
+        (
+            "SELECT * FROM sample_hierarchy('sex')",
+            "42P01: table function 'sample_hierarchy' not found",
+        ),
     ] {
         let failure = server.failure(sql);
         assert!(failure.contains(expected), "{sql}: {failure}");

@@ -8,7 +8,7 @@ use anonymize_release::{Job, Outcome, RunOptions, run};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::tempdir;
 
-use crate::Draft;
+use crate::{Draft, host};
 
 async fn release(directory: &Path, text: &str) -> Outcome {
     let job = Job::from_toml(text, directory).unwrap();
@@ -126,7 +126,7 @@ async fn every_kind_of_release_has_a_page() {
         draft.run(directory.path()).await.unwrap();
         let job = draft.job(directory.path()).unwrap();
         let source = Source { job, published: None, threshold: None, title: None };
-        let html = report(&source, &SessionContext::new()).await.unwrap();
+        let html = report(&source, &host()).await.unwrap();
         assert!(html.contains(expected), "{options}\n{html}");
         assert!(html.contains("In order."), "{options}");
         assert!(

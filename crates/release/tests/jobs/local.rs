@@ -7,7 +7,7 @@ use anonymize_release::{Error, Manifest, Phase, RunOptions, current, register_re
 use datafusion::prelude::SessionContext;
 use tempfile::tempdir;
 
-use crate::{CENSUS, Draft, ENDLESS, run_to, tree};
+use crate::{CENSUS, Draft, ENDLESS, host, run_to, tree};
 
 fn manifest(output: &Path) -> Manifest {
     let bytes = std::fs::read(output.join("manifest.json")).unwrap();
@@ -119,7 +119,7 @@ async fn what_is_not_verified_yet_is_nobody_elses() {
         let mode = std::fs::metadata(&staging).unwrap().permissions().mode() & 0o777;
         tell.send((mode, tree(&staging).len())).unwrap();
     };
-    let _ = run_to(Phase::Verify, (&job, &SessionContext::new()), look).await;
+    let _ = run_to(Phase::Verify, (&job, &host()), look).await;
     let (mode, files) = told.recv().unwrap();
     assert_eq!(mode, 0o700);
     assert!(files > 0, "nothing is there that others could read");
@@ -142,7 +142,7 @@ async fn releases_of_another_job_are_not_replaced() {
     let before = tree(directory.path());
     let mut job = Draft::new("out").job(directory.path()).unwrap();
     job.name = "patients".to_owned();
-    let error = run(&job, &SessionContext::new(), RunOptions::default()).await.unwrap_err();
+    let error = run(&job, &host(), RunOptions::default()).await.unwrap_err();
     assert!(error.to_string().contains("holds the releases of the job 'census'"), "{error}");
     assert_eq!(tree(directory.path()), before);
 }
@@ -182,7 +182,7 @@ async fn a_dry_run_leaves_nothing_at_the_output() {
     let directory = tempdir().unwrap();
     let job = Draft::new("out").job(directory.path()).unwrap();
     let options = RunOptions { dry_run: true, ..RunOptions::default() };
-    let outcome = run(&job, &SessionContext::new(), options).await.unwrap();
+    let outcome = run(&job, &host(), options).await.unwrap();
     assert!(!outcome.published);
     assert!(outcome.manifest.measure("ncp").unwrap() > 0.0);
     assert!(!directory.path().join("out").exists());
@@ -202,7 +202,7 @@ async fn a_stopped_run_leaves_nothing_behind() {
         let (tell, told) = std::sync::mpsc::channel();
         let files = staging.clone();
         let look = move || tell.send(!tree(&files).is_empty()).unwrap();
-        let stopped = run_to(phase, (&job, &SessionContext::new()), look).await;
+        let stopped = run_to(phase, (&job, &host()), look).await;
         assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
         assert_eq!(told.recv().unwrap(), are_staged, "{phase}");
         assert_eq!(tree(directory.path()), before, "{phase}");
@@ -384,7 +384,7 @@ async fn a_job_publishes_what_the_same_query_would() {
     let directory = tempdir().unwrap();
     let draft = Draft::new("out");
     let manifest = draft.run(directory.path()).await.unwrap().manifest;
-    let context = SessionContext::new();
+    let context = host();
     datafusion_anonymize::register_all(&context).unwrap();
     let output = directory.path().join("out");
     register_release(&context, output.to_str().unwrap(), &manifest.tables[0], "released")

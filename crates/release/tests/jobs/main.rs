@@ -54,8 +54,15 @@ impl Draft {
     }
 
     pub async fn run(&self, directory: &Path) -> Result<Outcome, Error> {
-        run(&self.job(directory)?, &SessionContext::new(), RunOptions::default()).await
+        run(&self.job(directory)?, &host(), RunOptions::default()).await
     }
+}
+
+/// A host whose jobs can make up their rows.
+pub fn host() -> SessionContext {
+    let host = SessionContext::new();
+    anonymize_sample::register(&host).unwrap();
+    host
 }
 
 /// Rows that never come to an end.

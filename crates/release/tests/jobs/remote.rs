@@ -11,7 +11,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::{CENSUS, Draft, ENDLESS, run_to};
+use crate::{CENSUS, Draft, ENDLESS, host, run_to};
 
 const OUTPUT: &str = "mem://bucket/census/";
 
@@ -23,7 +23,7 @@ struct Bucket {
 impl Bucket {
     fn new() -> Self {
         let store = Arc::new(InMemory::new());
-        let host = SessionContext::new();
+        let host = host();
         let url = "mem://bucket".parse().unwrap();
         host.register_object_store(&url, Arc::clone(&store) as Arc<dyn ObjectStore>);
         Self { store, host }

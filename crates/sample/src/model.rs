@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use arrow::array::{StringViewArray, StringViewBuilder};
+use datafusion::arrow::array::{StringViewArray, StringViewBuilder};
 
 use super::categories::{
     AGE_BANDS, Category, EDUCATION, FEMALE, MARITAL_STATUS, OCCUPATION, RACE, SALARY_CLASS,

@@ -1,18 +1,22 @@
 #![expect(clippy::unwrap_used)]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{Date32Type, Int32Type, Int64Type};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{Date32Type, Int32Type, Int64Type};
+use datafusion::catalog::TableProvider;
 use datafusion::common::stats::Precision;
-use datafusion::physical_plan::collect;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 
+use super::column::Column;
+use super::hierarchy::{hierarchy_columns, sample_hierarchy};
 use super::model::categories;
-use super::*;
+use super::table::{CensusOptions, CensusTable};
 
 const SAMPLE: CensusOptions = CensusOptions { rows: 20_000, seed: 7, missing: 0.0 };
 
@@ -20,6 +24,10 @@ fn session(partitions: usize, batch_size: usize) -> SessionContext {
     let config =
         SessionConfig::new().with_target_partitions(partitions).with_batch_size(batch_size);
     SessionContext::new_with_config(config)
+}
+
+fn sample_census(options: CensusOptions) -> Arc<dyn TableProvider> {
+    Arc::new(CensusTable::new(options))
 }
 
 /// All rows of a scan, one partition after the other; checks the size of the batches on the way.
@@ -340,5 +348,39 @@ fn each_level_of_a_hierarchy_determines_the_next() {
         assert!(top.iter().all(|label| label == "*"));
         let widths = categories(Column::named(column).unwrap()).unwrap();
         assert!(widths.iter().all(|category| category.groups.len() == names.len() - 2));
+    }
+}
+
+#[tokio::test]
+async fn mistakes_in_arguments_say_what_to_write() {
+    let context = SessionContext::new();
+    super::register(&context).unwrap();
+    for (call, says) in [
+        (
+            "sample_census(rows => NULL)",
+            "sample_census: option 'rows' is NULL: leave it out, or write a whole number, as in rows => 10",
+        ),
+        (
+            "sample_census(rows => age)",
+            "sample_census: option 'rows' must be a constant, a whole number, as in rows => 10",
+        ),
+        ("sample_census(rows => 1.5)", "'rows' must be a whole number, as in rows => 10"),
+        ("sample_census(missing => [0.5])", "'missing' must be a number, as in missing => 0.2"),
+        ("sample_census(rows = 5)", "sample_census: write rows => … instead of rows = …"),
+        ("sample_census(rows => 1, rows => 2)", "sample_census: option 'rows' is given twice"),
+        ("sample_census(rows => 1, 2)", "an argument without a name follows a named one"),
+        ("sample_census(*)", "sample_census: * is not an input"),
+        (
+            "sample_census(sed => 5)",
+            "there is no option 'sed'; did you mean 'seed'? the options are",
+        ),
+        ("sample_census(k => 5)", "there is no option 'k'; the options are rows, seed, missing"),
+        (
+            "sample_hierarchy(column => 7)",
+            "sample_hierarchy: option 'column' must be a text, as in column => '…'",
+        ),
+    ] {
+        let error = context.sql(&format!("SELECT * FROM {call}")).await.unwrap_err().to_string();
+        assert!(error.contains(says), "{call}: {error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 /// A column; the discriminant is its position in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

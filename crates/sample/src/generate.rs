@@ -3,20 +3,20 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use arrow::array::{
+use datafusion::arrow::array::{
     ArrayRef, Date32Array, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::take;
-use arrow::datatypes::SchemaRef;
-use arrow::error::ArrowError;
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
 
-use super::CensusOptions;
 use super::categories::{age_band, schooling};
 use super::column::Column;
 use super::model::{MODEL, Model, YOUNGEST, birth_date, marital_condition, occupation_condition};
 use super::persons::{owner, person_id};
 use super::random::Draws;
+use super::table::CensusOptions;
 use super::work::{Earner, Job, hours_condition};
 
 /// Purposes of draws: a column's values, whether its cells are missing, and who owns a row.

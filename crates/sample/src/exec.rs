@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ColumnStatistics, Statistics, internal_err};
@@ -24,9 +24,9 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 
-use super::CensusOptions;
 use super::column::Column;
 use super::generate::Generator;
+use super::table::CensusOptions;
 
 /// Generates the first `min(rows, fetch)` rows of a sample, split evenly among the partitions.
 ///
@@ -97,12 +97,6 @@ impl CensusExec {
             partitions: self.partitions(),
             fetch: self.fetch,
         }
-    }
-
-    /// The same rows in one partition.
-    pub(crate) fn in_one_partition(&self) -> Self {
-        let (columns, schema) = (self.columns.clone(), Arc::clone(self.generator.schema()));
-        Self { fetch: self.fetch, ..Self::new(self.options, columns, schema, 1) }
     }
 
     fn partitions(&self) -> usize {
