@@ -28,10 +28,10 @@ use log::info;
 
 use crate::complexity;
 use crate::gate::{self, Verdict};
+use crate::rewrite::rewrite_for_parser;
 use crate::session::Session;
 use crate::startup::Startup;
 use crate::wire::{self, state};
-use crate::words::in_known_words;
 
 /// A prepared statement, as the protocol's library keeps it.
 type Prepared = <DfSessionService as ExtendedQueryHandler>::Statement;
@@ -99,7 +99,7 @@ impl SimpleQueryHandler for Statements {
     {
         complexity::check(query)?;
         let protocol = &self.session.workspace()?.protocol;
-        SimpleQueryHandler::do_query(protocol, client, &in_known_words(query)?).await
+        SimpleQueryHandler::do_query(protocol, client, &rewrite_for_parser(query)?).await
     }
 }
 
@@ -300,7 +300,7 @@ impl QueryParser for Parser {
     {
         complexity::check(sql)?;
         let parser = self.session.workspace()?.protocol.query_parser();
-        parser.parse_sql(client, &in_known_words(sql)?, types).await
+        parser.parse_sql(client, &rewrite_for_parser(sql)?, types).await
     }
 
     fn get_parameter_types(&self, statement: &Prepared) -> PgWireResult<Vec<Type>> {

@@ -32,6 +32,7 @@ pub mod policy;
 mod query;
 mod refresh;
 mod release;
+mod rewrite;
 mod scram;
 mod server;
 mod service;
@@ -40,9 +41,9 @@ mod startup;
 mod tls;
 mod to_char;
 mod types;
+mod visit;
 mod waiting;
 mod wire;
-mod words;
 mod workspace;
 
 use std::fs::{File, TryLockError};
