@@ -102,10 +102,10 @@ pub async fn serve(
     let (refresher, requests) = refresh::channel();
     let compute = Compute::new()?;
     let engine = compute.handle().ok_or_else(|| Error::setup("there are no worker threads"))?;
-    let helpers = (refresher.clone(), engine.clone());
-    let service = Service::new(policy, &releases, helpers, stopping.clone())?;
-    let resources = (host(policy)?, &service.runtime);
-    let mut worker = Worker::new(policy, &releases, resources, stopping.clone());
+    let service =
+        Service::new(policy, &releases, refresher.clone(), engine.clone(), stopping.clone())?;
+    let host = host(policy)?;
+    let mut worker = Worker::new(policy, &releases, host, &service.runtime, stopping.clone());
     worker.adopt().await;
 
     let cannot =
