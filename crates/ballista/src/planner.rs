@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
@@ -19,6 +18,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_anonymize::engine::{check_may_be_written, holds_release};
+use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::copy::written_here;
@@ -66,47 +66,63 @@ impl ClientPlanner {
             StreamingTableExec::try_new(schema, vec![Arc::new(explained)], None, [], false, None)?;
         Ok(Arc::new(exec))
     }
-}
 
-#[async_trait]
-impl QueryPlanner for ClientPlanner {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        check_tables(plan)?;
-        if !holds_release(plan)? {
-            return self.on_cluster(plan, session).await;
-        }
-        match plan {
-            LogicalPlan::Copy(copy) => {
-                check_may_be_written(plan, session.config_options())?;
-                let made = self.on_cluster(&copy.input, session).await?;
-                written_here(copy, made, session).await
+    fn plan_statement<'a>(
+        &'a self,
+        plan: &'a LogicalPlan,
+        session: &'a dyn Session,
+    ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+        Box::pin(async move {
+            check_tables(plan)?;
+            if !holds_release(plan)? {
+                return self.on_cluster(plan, session).await;
             }
-            LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
-                LogicalPlan::Copy(copy) => self.explained(explain, copy, session).await,
-                written => {
-                    check_not_inserted(written)?;
+            match plan {
+                LogicalPlan::Copy(copy) => {
+                    check_may_be_written(plan, session.config_options())?;
+                    let made = self.on_cluster(&copy.input, session).await?;
+                    written_here(copy, made, session).await
+                }
+                LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
+                    LogicalPlan::Copy(copy) => self.explained(explain, copy, session).await,
+                    written => {
+                        check_not_inserted(written)?;
+                        self.on_cluster(plan, session).await
+                    }
+                },
+                LogicalPlan::Analyze(analyze) => {
+                    if matches!(analyze.input.as_ref(), LogicalPlan::Copy(_)) {
+                        return plan_err!(
+                            "EXPLAIN ANALYZE COPY would write a release, and a cluster does not write them: write EXPLAIN \
+                             ANALYZE SELECT … for the measures of its query, and COPY for the release"
+                        );
+                    }
+                    check_not_inserted(&analyze.input)?;
                     self.on_cluster(plan, session).await
                 }
-            },
-            LogicalPlan::Analyze(analyze) => {
-                if matches!(analyze.input.as_ref(), LogicalPlan::Copy(_)) {
-                    return plan_err!(
-                        "EXPLAIN ANALYZE COPY would write a release, and a cluster does not write them: write EXPLAIN \
-                         ANALYZE SELECT … for the measures of its query, and COPY for the release"
-                    );
+                _ => {
+                    check_not_inserted(plan)?;
+                    self.on_cluster(plan, session).await
                 }
-                check_not_inserted(&analyze.input)?;
-                self.on_cluster(plan, session).await
             }
-            _ => {
-                check_not_inserted(plan)?;
-                self.on_cluster(plan, session).await
-            }
-        }
+        })
+    }
+}
+
+impl QueryPlanner for ClientPlanner {
+    // As `async_trait` would write it, except that a function without bounds on lifetimes boxes the future: with such bounds
+    // the compiler takes seconds to prove that everything in a plan can be sent to another thread.
+    fn create_physical_plan<'s, 'p, 'c, 'f>(
+        &'s self,
+        plan: &'p LogicalPlan,
+        session: &'c dyn Session,
+    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>>
+    where
+        's: 'f,
+        'p: 'f,
+        'c: 'f,
+    {
+        self.plan_statement(plan, session)
     }
 }
 

@@ -8,7 +8,6 @@ use std::io::{IsTerminal, Stdout, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv;
 use datafusion::arrow::json;
@@ -29,6 +28,7 @@ use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use url::Url;
 
 use crate::progress::Progress;
@@ -103,6 +103,26 @@ impl<'a> Printing<'a> {
         }
     }
 
+    fn execute(&self, plan: LogicalPlan) -> BoxFuture<'_, Result<DataFrame>> {
+        Box::pin(async move {
+            let shows_all = self.is_show
+                || matches!(
+                    plan,
+                    LogicalPlan::Explain(_)
+                        | LogicalPlan::Analyze(_)
+                        | LogicalPlan::DescribeTable(_)
+                );
+            let frame = self.context().execute_logical_plan(plan).await?;
+            // SET, CREATE and the like are done by now and return nothing.
+            if frame.schema().fields().is_empty() {
+                return Ok(frame);
+            }
+            self.print(frame, shows_all).await?;
+            let nothing = LogicalPlanBuilder::empty(false).build()?;
+            Ok(DataFrame::new(self.context().state(), nothing))
+        })
+    }
+
     /// Counts all rows, keeps those that will be shown.
     async fn print_table(
         &self,
@@ -164,7 +184,6 @@ impl<'a> Printing<'a> {
     }
 }
 
-#[async_trait]
 impl CliSessionContext for Printing<'_> {
     fn task_ctx(&self) -> Arc<TaskContext> {
         self.context().task_ctx()
@@ -186,20 +205,13 @@ impl CliSessionContext for Printing<'_> {
         CliSessionContext::register_table_options_extension_from_scheme(self.context(), scheme);
     }
 
-    async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
-        let shows_all = self.is_show
-            || matches!(
-                plan,
-                LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) | LogicalPlan::DescribeTable(_)
-            );
-        let frame = self.context().execute_logical_plan(plan).await?;
-        // SET, CREATE and the like are done by now and return nothing.
-        if frame.schema().fields().is_empty() {
-            return Ok(frame);
-        }
-        self.print(frame, shows_all).await?;
-        let nothing = LogicalPlanBuilder::empty(false).build()?;
-        Ok(DataFrame::new(self.context().state(), nothing))
+    // As `async_trait` would write it, except that a function without bounds on lifetimes boxes the future: with such bounds
+    // the compiler takes seconds to prove that everything in a plan can be sent to another thread.
+    fn execute_logical_plan<'s, 'f>(&'s self, plan: LogicalPlan) -> BoxFuture<'f, Result<DataFrame>>
+    where
+        's: 'f,
+    {
+        self.execute(plan)
     }
 }
 

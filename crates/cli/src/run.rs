@@ -199,7 +199,7 @@ async fn run_script(
     let mut next = 0;
     while let Some(statement) = statements.get(next).cloned() {
         next += 1;
-        let title = title(script, &statement, (next, statements.len()));
+        let title = title(script, &statement, next, statements.len());
         let progress = Progress::start(audience, title.clone());
         let files = files.filter(|_| next == statements.len());
         let printing = Printing::new(session, progress, script.text(&statement), files);
@@ -246,7 +246,7 @@ fn dialect(context: &SessionContext) -> Box<dyn Dialect> {
 }
 
 /// Which statement a message is about, and no more of it than its first line.
-fn title(script: &Script, statement: &Statement, (number, total): (usize, usize)) -> String {
+fn title(script: &Script, statement: &Statement, number: usize, total: usize) -> String {
     let Script { name, .. } = script;
     let line = statement.begin.line;
     format!("{name}:{line}: statement {number} of {total}: {}", script.title(statement))

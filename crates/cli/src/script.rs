@@ -25,15 +25,15 @@ impl Place {
     pub const START: Place = Place { offset: 0, line: 1, column: 1 };
 
     /// A location that the tokenizer counted from here, counted from the start of the script.
-    fn resolve(&self, location: Location) -> (u64, u64) {
+    fn resolve(&self, location: Location) -> Location {
         let column =
             if location.line == 1 { self.column + location.column - 1 } else { location.column };
-        (self.line + location.line - 1, column)
+        Location { line: self.line + location.line - 1, column }
     }
 
-    fn advance_to(&mut self, text: &str, (line, column): (u64, u64)) {
+    fn advance_to(&mut self, text: &str, location: Location) {
         for character in text[self.offset..].chars() {
-            if (self.line, self.column) >= (line, column) {
+            if (self.line, self.column) >= (location.line, location.column) {
                 break;
             }
             self.step(character);
@@ -110,7 +110,7 @@ impl Script {
             begin = Some(place);
         }
         statements.extend(begin.map(|begin| {
-            place.advance_to(&self.text, (u64::MAX, 0));
+            place.advance_to(&self.text, Location { line: u64::MAX, column: 0 });
             Statement { begin, end: place }
         }));
         statements

@@ -97,28 +97,26 @@ pub async fn run_until(
     let mut stopped = std::pin::pin!(stopped);
     let observer = options.observer.as_ref();
     observer.phase(Phase::Prepare);
-    let (context, planned, job) = until(&mut stopped, prepare(job, host)).await?;
-    let job = &job;
+    let prepared = until(&mut stopped, prepare(job, host)).await?;
+    let Prepared { job, context, .. } = &prepared;
     let release = new_release()?;
     if options.dry_run {
-        let scratch = Scratch::new(&context)?;
-        let staging = scratch.url();
-        let made = make(job, &context, planned, &staging, observer);
-        let manifest = until(&mut stopped, made).await?.into_manifest(job, &release, None)?;
+        let scratch = Scratch::new(context)?;
+        let made = until(&mut stopped, make(&prepared, &scratch.url(), observer)).await?;
+        let manifest = made.into_manifest(job, &release, None)?;
         return Ok(Outcome { manifest, published: false, notes: Vec::new() });
     }
     let place = Arc::new(Place::new(&context.runtime_env(), &job.locate(&job.output.path))?);
-    let lock = until(&mut stopped, place.lock(&release)).await?;
-    let mut staged =
-        Staged { place: Arc::clone(&place), release: release.clone(), lock: Some(lock) };
-    let outcome = staged.publish(job, (&context, planned), observer, &mut stopped).await;
-    staged.finish(outcome).await
+    let lock = Some(until(&mut stopped, place.lock(&release)).await?);
+    let mut staged = Staged { place, release, lock };
+    let end = staged.publish(&prepared, observer, &mut stopped).await;
+    staged.finish(end).await
 }
 
 /// Looks up the inputs of a job and plans its release, without reading rows: the columns that it would publish.
 pub async fn plan_release(job: &Job, host: &SessionContext) -> Result<SchemaRef> {
     job.check()?;
-    let (_, planned, _) = prepare(job, host).await?;
+    let Prepared { planned, .. } = prepare(job, host).await?;
     let schema = Arc::clone(planned.schema().inner());
     let physical = planned.create_physical_plan().await;
     physical.map_err(|error| Error::planning("anonymize", error))?;
@@ -136,13 +134,21 @@ async fn until<T>(
     }
 }
 
-async fn prepare(job: &Job, host: &SessionContext) -> Result<(SessionContext, DataFrame, Job)> {
+/// A job that can run.
+struct Prepared {
+    /// The job with its columns as the rows spell them, and its seed.
+    job: Job,
+    context: SessionContext,
+    planned: DataFrame,
+}
+
+async fn prepare(job: &Job, host: &SessionContext) -> Result<Prepared> {
     let (context, mut job) = session::open(job, host).await?;
     job.reveal_seed()?;
     let planned = plan(&job, &context).await?;
     let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
     checked.map_err(|error| Error::planning("[anonymize]", error))?;
-    Ok((context, planned, job))
+    Ok(Prepared { job, context, planned })
 }
 
 /// Written, read back and found to hold.
@@ -151,15 +157,10 @@ struct Made {
     findings: crate::verify::Findings,
 }
 
-async fn make(
-    job: &Job,
-    context: &SessionContext,
-    planned: DataFrame,
-    staging: &str,
-    observer: &dyn Observer,
-) -> Result<Made> {
+async fn make(prepared: &Prepared, staging: &str, observer: &dyn Observer) -> Result<Made> {
+    let Prepared { job, context, planned } = prepared;
     observer.phase(Phase::Anonymize);
-    let written = write(job, context, planned, staging, observer).await?;
+    let written = write(job, context, planned.clone(), staging, observer).await?;
     observer.phase(Phase::Verify);
     let mut findings = verify(job, context, &written, observer).await?;
     if !findings.unmet.is_empty() {
@@ -235,12 +236,11 @@ enum End {
 impl Staged {
     async fn publish(
         &mut self,
-        job: &Job,
-        (context, planned): (&SessionContext, DataFrame),
+        prepared: &Prepared,
         observer: &dyn Observer,
         stopped: &mut (impl Future<Output = ()> + Unpin),
     ) -> End {
-        let made = until(stopped, self.make(job, context, planned, observer)).await;
+        let made = until(stopped, self.make(prepared, observer)).await;
         let (found, manifest) = match made {
             Ok(made) => made,
             Err(error) => return End::Discard(error),
@@ -263,11 +263,10 @@ impl Staged {
 
     async fn make(
         &self,
-        job: &Job,
-        context: &SessionContext,
-        planned: DataFrame,
+        prepared: &Prepared,
         observer: &dyn Observer,
     ) -> Result<(Found, Manifest)> {
+        let job = &prepared.job;
         let found = self.place.find().await?;
         if let Some(other) = found.manifest.as_ref().filter(|last| last.name != job.name) {
             return Err(Error::job(format!(
@@ -280,7 +279,7 @@ impl Staged {
             self.place.tidy(lock, &found).await?;
         }
         let staging = self.place.url(&Place::staging(&self.release));
-        let made = make(job, context, planned, &staging, observer).await?;
+        let made = make(prepared, &staging, observer).await?;
         let manifest = made.into_manifest(job, &self.release, found.manifest.as_ref())?;
         Ok((found, manifest))
     }

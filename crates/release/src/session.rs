@@ -84,7 +84,7 @@ impl<'a> Files<'a> {
             return Err(Error::Failed(format!("{what}: there is no {kind} file at '{path}'")));
         }
         if url.is_collection() && self.partitions.is_empty() {
-            check_no_deeper(&location, &files, (ending, path), what).await?;
+            check_no_deeper(&location, &files, ending, path, what).await?;
         }
         let options = ListingOptions::new(self.format())
             .with_file_extension(ending)
@@ -115,7 +115,8 @@ impl<'a> Files<'a> {
 async fn check_no_deeper(
     location: &Location,
     files: &[ObjectMeta],
-    (ending, path): (&str, &str),
+    ending: &str,
+    path: &str,
     what: &str,
 ) -> Result<()> {
     let failed = |error: object_store::Error| Error::storage(what, error);

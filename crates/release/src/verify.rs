@@ -1,5 +1,6 @@
 //! A second look at what was written: read back, measured, compared with what the job asks for.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
@@ -264,64 +265,67 @@ fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
         max_suppressed,
         min_rows,
     } = &job.checks;
-    let mut checks = Vec::new();
-    let whole = |limit: &std::num::NonZeroU64| limit.get() as f64;
+    let at_least = |check, measure, limit| Limit { check, measure, limit, is_minimum: true };
+    let at_most = |check, measure, limit| Limit { check, measure, limit, is_minimum: false };
+    let whole = |limit: NonZeroU64| limit.get() as f64;
     let of = |name: &'static str| measures.iter().filter(move |measure| measure.measure == name);
-    let mut all = |check: &str, name: &'static str, limit: Option<f64>, at_least: bool| {
-        let Some(limit) = limit else { return };
-        let found: Vec<&Measure> = of(name).collect();
-        if found.is_empty() {
-            checks.push(judge((check, name), None, (limit, at_least), None));
+    let mut checks = Vec::new();
+    let by_column = [
+        min_k.map(|k| at_least("min_k", "k", whole(k))),
+        min_l.map(|l| at_least("min_l", "l", whole(l))),
+        min_entropy_l.map(|l| at_least("min_entropy_l", "entropy_l", l)),
+        max_t.map(|t| at_most("max_t", "t", t)),
+        max_alpha.map(|alpha| at_most("max_alpha", "alpha", alpha)),
+    ];
+    for limit in by_column.into_iter().flatten() {
+        let judged = of(limit.measure).map(|found| limit.judge(found.column.clone(), found.value));
+        let before = checks.len();
+        checks.extend(judged);
+        if checks.len() == before {
+            checks.push(limit.judge(None, None));
         }
-        for measure in found {
-            let column = measure.column.clone();
-            checks.push(judge((check, name), column, (limit, at_least), measure.value));
-        }
-    };
-    all("min_k", "k", min_k.as_ref().map(whole), true);
-    all("min_l", "l", min_l.as_ref().map(whole), true);
-    all("min_entropy_l", "entropy_l", *min_entropy_l, true);
-    all("max_t", "t", *max_t, false);
-    all("max_alpha", "alpha", *max_alpha, false);
+    }
     let loss = |column: Option<&str>| {
         let ncp = of("ncp").find(|measure| measure.column.as_deref() == column);
         ncp.and_then(|measure| measure.value)
     };
-    let max_loss =
-        max_loss.map(|limit| judge(("max_loss", "ncp"), None, (limit, false), loss(None)));
-    checks.extend(max_loss);
-    for (column, limit) in max_column_loss {
-        let lost = loss(Some(column));
-        let column = Some(column.clone());
-        checks.push(judge(("max_column_loss", "ncp"), column, (*limit, false), lost));
-    }
-    let suppressed = match counts.rows_original {
-        0 => None,
-        rows => Some(counts.rows_suppressed as f64 / rows as f64),
-    };
-    let names = ("max_suppressed", "suppressed_share");
-    checks.extend(max_suppressed.map(|limit| judge(names, None, (limit, false), suppressed)));
+    checks.extend(max_loss.map(|limit| at_most("max_loss", "ncp", limit).judge(None, loss(None))));
+    checks.extend(max_column_loss.iter().map(|(column, limit)| {
+        at_most("max_column_loss", "ncp", *limit).judge(Some(column.clone()), loss(Some(column)))
+    }));
+    let rows = counts.rows_original;
+    let suppressed = (rows > 0).then(|| counts.rows_suppressed as f64 / rows as f64);
+    checks.extend(
+        max_suppressed.map(|limit| {
+            at_most("max_suppressed", "suppressed_share", limit).judge(None, suppressed)
+        }),
+    );
     let rows = Some(counts.rows_published as f64);
-    let min_rows = min_rows.as_ref().map(whole);
-    checks.extend(min_rows.map(|limit| judge(("min_rows", "rows"), None, (limit, true), rows)));
+    checks
+        .extend(min_rows.map(|limit| at_least("min_rows", "rows", whole(limit)).judge(None, rows)));
     checks
 }
 
-/// What cannot be told does not hold. Judged is the exact value of the measure, told are three digits of it.
-fn judge(
-    (check, measure): (&str, &str),
-    column: Option<String>,
-    (limit, at_least): (f64, bool),
-    value: Option<f64>,
-) -> Check {
-    // A share such as 1/3 is rounded in other places than the count it comes from.
-    const ROUNDING: f64 = 1e-9;
-    let holds = value.is_some_and(|value| match at_least {
-        true => value >= limit - ROUNDING,
-        false => value <= limit + ROUNDING,
-    });
-    let value = value.map(|value| told_value(measure, value));
-    Check { check: check.to_owned(), column, limit, value, holds }
+/// A limit that the job sets to a measure.
+struct Limit {
+    check: &'static str,
+    measure: &'static str,
+    limit: f64,
+    is_minimum: bool,
+}
+
+impl Limit {
+    /// Compares the exact value and reports three digits of it. A value that cannot be told does not hold.
+    fn judge(&self, column: Option<String>, value: Option<f64>) -> Check {
+        // A share such as 1/3 is rounded in other places than the count it comes from.
+        const ROUNDING: f64 = 1e-9;
+        let holds = value.is_some_and(|value| match self.is_minimum {
+            true => value >= self.limit - ROUNDING,
+            false => value <= self.limit + ROUNDING,
+        });
+        let value = value.map(|value| told_value(self.measure, value));
+        Check { check: self.check.to_owned(), column, limit: self.limit, value, holds }
+    }
 }
 
 fn broken_promise(measure: &Measure) -> String {

@@ -3,17 +3,16 @@
 //! psql asks for sizes and descriptions in passing. There are none here, and what there is can still be told. What asks
 //! for more (privileges, roles, functions) fails, and says so in words of a client rather than of the engine.
 
-use std::ops::ControlFlow;
-
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
-use datafusion::sql::sqlparser::ast::{Statement, visit_relations};
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion_postgres::pgwire::error::PgWireError;
 
+use crate::visit::any_relation;
 use crate::wire::{error, state};
 
 /// Functions with the same answer to everything, and how many arguments they take at least and at most.
@@ -126,20 +125,21 @@ fn pretty_size(bytes: i64) -> String {
     format!("{size} {unit}")
 }
 
+/// The name of a table in lower case and without quotes.
+pub fn plain_name(table: &ObjectName) -> String {
+    table.to_string().to_lowercase().replace('"', "")
+}
+
 const NOT_ANSWERED: &str = "this question about the catalog is not answered here";
 
 /// The error of a question about the catalog, in words that tell what can be asked.
 pub fn in_plain_words(failure: PgWireError, statement: &Statement) -> PgWireError {
     let PgWireError::UserError(info) = &failure else { return failure };
-    let asks_catalog = visit_relations(statement, |relation| {
-        let name = relation.to_string().to_lowercase().replace('"', "");
-        let is_catalog = name.starts_with("pg_");
-        if is_catalog { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let asks_catalog = any_relation(statement, |table| plain_name(table).starts_with("pg_"));
     let is_limit = [state::TOO_COMPLEX, state::OUT_OF_MEMORY, state::NO_TABLE, state::NOT_READY];
     // Planning and running a statement both come here.
     let is_plain = info.message.starts_with(NOT_ANSWERED);
-    if asks_catalog.is_continue() || is_plain || is_limit.contains(&info.code.as_str()) {
+    if !asks_catalog || is_plain || is_limit.contains(&info.code.as_str()) {
         return failure;
     }
     let reason = info.message.lines().next().unwrap_or_default();

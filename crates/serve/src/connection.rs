@@ -1,9 +1,13 @@
 //! The protocol's handlers for one connection.
 
 use std::fmt::Debug;
+use std::future::ready;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::Statement;
+use datafusion_postgres::pgwire;
 use datafusion_postgres::pgwire::api::auth::StartupHandler;
 use datafusion_postgres::pgwire::api::cancel::CancelHandler;
 use datafusion_postgres::pgwire::api::portal::{Format, Portal, PortalExecutionState};
@@ -22,19 +26,20 @@ use datafusion_postgres::pgwire::messages::PgWireBackendMessage;
 use datafusion_postgres::pgwire::messages::cancel::CancelRequest;
 use datafusion_postgres::pgwire::messages::extendedquery::{Bind, BindComplete, Execute};
 use datafusion_postgres::pgwire::messages::simplequery::Query;
-use datafusion_postgres::{DfSessionService, pgwire};
+use futures::future::BoxFuture;
 use futures::{Sink, SinkExt};
 use log::info;
 
 use crate::complexity;
 use crate::gate::{self, Verdict};
+use crate::rewrite::rewrite_for_parser;
 use crate::session::Session;
 use crate::startup::Startup;
 use crate::wire::{self, state};
-use crate::words::in_known_words;
+use crate::workspace::Workspace;
 
 /// A prepared statement, as the protocol's library keeps it.
-type Prepared = <DfSessionService as ExtendedQueryHandler>::Statement;
+type Prepared = (String, Option<(Statement, LogicalPlan)>);
 
 /// All handlers of one connection.
 pub struct Connection {
@@ -98,8 +103,7 @@ impl SimpleQueryHandler for Statements {
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
         complexity::check(query)?;
-        let protocol = &self.session.workspace()?.protocol;
-        SimpleQueryHandler::do_query(protocol, client, &in_known_words(query)?).await
+        run_text(self.session.workspace()?, client, &rewrite_for_parser(query)?).await
     }
 }
 
@@ -112,7 +116,7 @@ impl ExtendedQueryHandler for Statements {
         Arc::new(Parser { session: Arc::clone(&self.session) })
     }
 
-    async fn on_execute<C>(&self, client: &mut C, message: Execute) -> PgWireResult<()>
+    async fn on_execute<C>(&self, client: &mut C, mut message: Execute) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
@@ -123,76 +127,179 @@ impl ExtendedQueryHandler for Statements {
         let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
         // No number, and one below zero, mean all rows.
         let most = usize::try_from(message.max_rows).unwrap_or(0);
-        match client.portal_store().get_portal(name) {
-            Some(Entry::Value(portal)) if is_query(&portal) => {
-                self.send_rows(client, &portal, most).await
-            }
-            _ => {
-                let mut message = message;
-                message.max_rows = 0;
-                self._on_execute(client, message).await
-            }
+        if let Some(sent) = rows_of_portal(self, client, name, most) {
+            return sent.await;
         }
+        message.max_rows = 0;
+        self._on_execute(client, message).await
     }
 
-    async fn on_bind<C>(&self, client: &mut C, mut message: Bind) -> PgWireResult<()>
+    async fn on_bind<C>(&self, client: &mut C, message: Bind) -> PgWireResult<()>
     where
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
-        let portal = match client.portal_store().get_statement(name) {
-            Some(Entry::Value(statement)) => {
-                self.check_bind(&message, &statement.statement)?;
-                let types = self.query_parser().get_parameter_types(&statement.statement)?;
-                keep_quotes(&mut message, &types);
-                Some(Portal::try_new(&message, statement)?)
-            }
-            Some(Entry::Empty) if message.parameters.is_empty() => None,
-            Some(Entry::Empty) => {
-                return Err(wrong_count("parameters", message.parameters.len(), 0));
-            }
-            None => return Err(PgWireError::StatementNotFound(name.to_owned())),
-        };
-        match portal {
-            Some(portal) => client.portal_store().put_portal(Arc::new(portal)),
-            None => {
-                let name = message.portal_name.as_deref().unwrap_or(DEFAULT_NAME);
-                client.portal_store().put_empty_portal(name);
-            }
-        }
+        self.bind(client.portal_store(), message)?;
         client.send(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
         Ok(())
     }
 
-    async fn do_query<C>(
-        &self,
-        client: &mut C,
-        portal: &Portal<Prepared>,
+    // As `async_trait` would write it, for the reason that `QueryHook` has.
+    fn do_query<'s, 'l, 'p, 'f, C>(
+        &'s self,
+        client: &'l mut C,
+        portal: &'p Portal<Prepared>,
         max_rows: usize,
-    ) -> PgWireResult<Response>
+    ) -> BoxFuture<'f, PgWireResult<Response>>
     where
-        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+        's: 'f,
+        'l: 'f,
+        'p: 'f,
+        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync + 'f,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        self.session.set_result_format(portal.result_column_format.clone());
-        let protocol = &self.session.workspace()?.protocol;
-        ExtendedQueryHandler::do_query(protocol, client, portal, max_rows).await
+        run_portal(&self.session, client, portal, max_rows)
     }
 }
 
+/// Runs statements that were sent as text.
+async fn run_text<C>(
+    workspace: &Workspace,
+    client: &mut C,
+    sql: &str,
+) -> PgWireResult<Vec<Response>>
+where
+    C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+    C::PortalStore: PortalStore,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    SimpleQueryHandler::do_query(workspace.protocol(), client, sql).await
+}
+
+/// Runs a prepared statement.
+fn run_portal<'a, C>(
+    session: &'a Session,
+    client: &'a mut C,
+    portal: &'a Portal<Prepared>,
+    max_rows: usize,
+) -> BoxFuture<'a, PgWireResult<Response>>
+where
+    C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+    C::PortalStore: PortalStore<Statement = Prepared>,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    session.set_result_format(portal.result_column_format.clone());
+    match session.workspace() {
+        Ok(workspace) => {
+            ExtendedQueryHandler::do_query(workspace.protocol(), client, portal, max_rows)
+        }
+        Err(error) => Box::pin(ready(Err(error))),
+    }
+}
+
+/// Sends rows of a portal as they come, if it is that of a query. The library would collect all of them first, outside
+/// of any limit.
+fn rows_of_portal<'a, C>(
+    statements: &'a Statements,
+    client: &'a mut C,
+    name: &str,
+    most: usize,
+) -> Option<BoxFuture<'a, PgWireResult<()>>>
+where
+    C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+    C::PortalStore: PortalStore<Statement = Prepared>,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    match client.portal_store().get_portal(name) {
+        Some(Entry::Value(portal)) if is_query(&portal) => {
+            Some(Box::pin(
+                async move { send_rows(&statements.session, client, &portal, most).await },
+            ))
+        }
+        _ => None,
+    }
+}
+
+async fn send_rows<C>(
+    session: &Session,
+    client: &mut C,
+    portal: &Portal<Prepared>,
+    most: usize,
+) -> PgWireResult<()>
+where
+    C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
+    C::PortalStore: PortalStore<Statement = Prepared>,
+    C::Error: Debug,
+    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
+{
+    if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+        return Err(PgWireError::NotReadyForQuery);
+    }
+    client.set_state(PgWireConnectionState::QueryInProgress);
+    let shared = portal.state();
+    let mut progress = shared.lock().await;
+    if matches!(*progress, PortalExecutionState::Initial) {
+        match run_portal(session, client, portal, most).await? {
+            Response::Query(rows) => *progress = PortalExecutionState::Suspended(rows),
+            _ => return Err(wire::error(state::INTERNAL, "a query has no rows")),
+        }
+    }
+    match &mut *progress {
+        PortalExecutionState::Suspended(rows) => {
+            let sent = send_partial_query_response(client, rows, most).await;
+            if !matches!(sent, Ok(true)) {
+                *progress = PortalExecutionState::Finished;
+            }
+            sent?;
+        }
+        _ => send_execution_response(client, Tag::new("SELECT").with_rows(0)).await?,
+    }
+    client.set_state(PgWireConnectionState::ReadyForQuery);
+    Ok(())
+}
+
 impl Statements {
+    fn bind(
+        &self,
+        portals: &impl PortalStore<Statement = Prepared>,
+        mut message: Bind,
+    ) -> PgWireResult<()> {
+        let name = message.statement_name.as_deref().unwrap_or(DEFAULT_NAME);
+        match portals.get_statement(name) {
+            Some(Entry::Value(statement)) => {
+                let types = self.query_parser().get_parameter_types(&statement.statement)?;
+                self.check_bind(&message, &statement.statement, types.len())?;
+                keep_quotes(&mut message, &types);
+                portals.put_portal(Arc::new(Portal::try_new(&message, statement)?));
+            }
+            Some(Entry::Empty) if message.parameters.is_empty() => {
+                portals.put_empty_portal(message.portal_name.as_deref().unwrap_or(DEFAULT_NAME));
+            }
+            Some(Entry::Empty) => {
+                return Err(wrong_count("parameters", message.parameters.len(), 0));
+            }
+            None => return Err(PgWireError::StatementNotFound(name.to_owned())),
+        }
+        Ok(())
+    }
+
     /// Whether the numbers of a message fit the statement. The protocol's library takes that for granted.
-    fn check_bind(&self, message: &Bind, statement: &Prepared) -> PgWireResult<()> {
-        let parser = self.query_parser();
-        let (given, wanted) =
-            (message.parameters.len(), parser.get_parameter_types(statement)?.len());
-        if given != wanted {
-            return Err(wrong_count("parameters", given, wanted));
+    fn check_bind(
+        &self,
+        message: &Bind,
+        statement: &Prepared,
+        parameters: usize,
+    ) -> PgWireResult<()> {
+        let given = message.parameters.len();
+        if given != parameters {
+            return Err(wrong_count("parameters", given, parameters));
         }
         let formats = message.parameter_format_codes.len();
         if formats > 1 && formats != given {
@@ -200,50 +307,11 @@ impl Statements {
         }
         let formats = message.result_column_format_codes.len();
         if formats > 1 {
-            let columns = parser.get_result_schema(statement, None)?.len();
+            let columns = self.query_parser().get_result_schema(statement, None)?.len();
             if formats != columns {
                 return Err(wrong_count("formats of columns", formats, columns));
             }
         }
-        Ok(())
-    }
-
-    /// Sends rows as they come. The library would collect all of them first, outside of any limit.
-    async fn send_rows<C>(
-        &self,
-        client: &mut C,
-        portal: &Portal<Prepared>,
-        most: usize,
-    ) -> PgWireResult<()>
-    where
-        C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
-        C::PortalStore: PortalStore<Statement = Prepared>,
-        C::Error: Debug,
-        PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
-    {
-        if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
-            return Err(PgWireError::NotReadyForQuery);
-        }
-        client.set_state(PgWireConnectionState::QueryInProgress);
-        let shared = portal.state();
-        let mut progress = shared.lock().await;
-        if matches!(*progress, PortalExecutionState::Initial) {
-            match ExtendedQueryHandler::do_query(self, client, portal, most).await? {
-                Response::Query(rows) => *progress = PortalExecutionState::Suspended(rows),
-                _ => return Err(wire::error(state::INTERNAL, "a query has no rows")),
-            }
-        }
-        match &mut *progress {
-            PortalExecutionState::Suspended(rows) => {
-                let sent = send_partial_query_response(client, rows, most).await;
-                if !matches!(sent, Ok(true)) {
-                    *progress = PortalExecutionState::Finished;
-                }
-                sent?;
-            }
-            _ => send_execution_response(client, Tag::new("SELECT").with_rows(0)).await?,
-        }
-        client.set_state(PgWireConnectionState::ReadyForQuery);
         Ok(())
     }
 }
@@ -299,12 +367,11 @@ impl QueryParser for Parser {
         C: ClientInfo + Unpin + Send + Sync,
     {
         complexity::check(sql)?;
-        let parser = self.session.workspace()?.protocol.query_parser();
-        parser.parse_sql(client, &in_known_words(sql)?, types).await
+        parse(self.session.workspace()?, client, &rewrite_for_parser(sql)?, types).await
     }
 
     fn get_parameter_types(&self, statement: &Prepared) -> PgWireResult<Vec<Type>> {
-        self.session.workspace()?.protocol.query_parser().get_parameter_types(statement)
+        self.session.workspace()?.protocol().query_parser().get_parameter_types(statement)
     }
 
     fn get_result_schema(
@@ -312,8 +379,21 @@ impl QueryParser for Parser {
         statement: &Prepared,
         format: Option<&Format>,
     ) -> PgWireResult<Vec<FieldInfo>> {
-        self.session.workspace()?.protocol.query_parser().get_result_schema(statement, format)
+        self.session.workspace()?.protocol().query_parser().get_result_schema(statement, format)
     }
+}
+
+fn parse<'a, C>(
+    workspace: &Workspace,
+    client: &'a C,
+    sql: &'a str,
+    types: &'a [Option<Type>],
+) -> BoxFuture<'a, PgWireResult<Option<Prepared>>>
+where
+    C: ClientInfo + Unpin + Send + Sync,
+{
+    let parser = workspace.protocol().query_parser();
+    Box::pin(async move { parser.parse_sql(client, sql, types).await })
 }
 
 impl ErrorHandler for Statements {

@@ -23,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion_postgres::pgwire::error::PgWireResult;
 
 use crate::growth::refused;
+use crate::rewrite::REFRESH;
 use crate::wire::{error, state};
-use crate::words::REFRESH;
 
 /// The engine's table of its settings, directories of the server among them.
 const SETTINGS: &str = "df_settings";
@@ -276,10 +276,10 @@ mod tests {
     use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
     use super::*;
-    use crate::words::in_known_words;
+    use crate::rewrite::rewrite_for_parser;
 
     fn verdict(sql: &str) -> PgWireResult<Verdict> {
-        let known = in_known_words(sql).unwrap();
+        let known = rewrite_for_parser(sql).unwrap();
         let statements = PostgresCompatibilityParser::new().parse(&known).unwrap();
         judge(&statements[0])
     }

@@ -32,6 +32,7 @@ pub mod policy;
 mod query;
 mod refresh;
 mod release;
+mod rewrite;
 mod scram;
 mod server;
 mod service;
@@ -40,9 +41,9 @@ mod startup;
 mod tls;
 mod to_char;
 mod types;
+mod visit;
 mod waiting;
 mod wire;
-mod words;
 mod workspace;
 
 use std::fs::{File, TryLockError};
@@ -101,10 +102,10 @@ pub async fn serve(
     let (refresher, requests) = refresh::channel();
     let compute = Compute::new()?;
     let engine = compute.handle().ok_or_else(|| Error::setup("there are no worker threads"))?;
-    let helpers = (refresher.clone(), engine.clone());
-    let service = Service::new(policy, &releases, helpers, stopping.clone())?;
-    let resources = (host(policy)?, &service.runtime);
-    let mut worker = Worker::new(policy, &releases, resources, stopping.clone());
+    let service =
+        Service::new(policy, &releases, refresher.clone(), engine.clone(), stopping.clone())?;
+    let host = host(policy)?;
+    let mut worker = Worker::new(policy, &releases, host, &service.runtime, stopping.clone());
     worker.adopt().await;
 
     let cannot =

@@ -5,11 +5,11 @@
 //!     ─► rows, until the last one, the deadline, a cancel request or the end of the connection
 //! ```
 
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use async_trait::async_trait;
 use datafusion::common::{DFSchema, ParamValues};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
@@ -27,6 +27,7 @@ use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 use datafusion_postgres::pgwire::messages::data::DataRow;
 use datafusion_postgres::pgwire::messages::response::TransactionStatus;
 use datafusion_postgres::pgwire::types::format::FormatOptions;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use log::debug;
 use parking_lot::Mutex;
@@ -60,50 +61,89 @@ const CLIENT_TIMEOUT: &str = "statement_timeout_ms";
 /// The first and the last word on every statement: nothing reaches the engine by another way.
 pub struct QueryHook;
 
-#[async_trait]
+// Written as `async_trait` would, except that the futures are boxed by functions without bounds on lifetimes. With such
+// bounds the compiler shares no proof between functions, and to prove that everything in a statement or a plan can be
+// sent to another thread takes it seconds.
 impl datafusion_postgres::QueryHook for QueryHook {
-    async fn handle_simple_query(
-        &self,
-        statement: &Statement,
-        context: &SessionContext,
-        client: &mut dyn HookClient,
-    ) -> Option<PgWireResult<Response>> {
-        let query = Query { statement, params: None, format: Format::UnifiedText };
-        answer(&query, context, client).await.transpose()
+    fn handle_simple_query<'s, 'q, 'c, 'l, 'f>(
+        &'s self,
+        statement: &'q Statement,
+        context: &'c SessionContext,
+        client: &'l mut dyn HookClient,
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
+    where
+        's: 'f,
+        'q: 'f,
+        'c: 'f,
+        'l: 'f,
+    {
+        respond(Query { statement, params: None, format: Format::UnifiedText }, context, client)
     }
 
-    async fn handle_extended_parse_query(
-        &self,
-        statement: &Statement,
-        context: &SessionContext,
-        client: &(dyn ClientInfo + Send + Sync),
-    ) -> Option<PgWireResult<LogicalPlan>> {
+    fn handle_extended_parse_query<'s, 'q, 'c, 'l, 'f>(
+        &'s self,
+        statement: &'q Statement,
+        context: &'c SessionContext,
+        client: &'l (dyn ClientInfo + Send + Sync),
+    ) -> BoxFuture<'f, Option<PgWireResult<LogicalPlan>>>
+    where
+        's: 'f,
+        'q: 'f,
+        'c: 'f,
+        'l: 'f,
+    {
+        prepare_statement(statement, context, client)
+    }
+
+    fn handle_extended_query<'s, 'q, 'p, 'v, 'c, 'l, 'f>(
+        &'s self,
+        statement: &'q Statement,
+        prepared: &'p LogicalPlan,
+        params: &'v ParamValues,
+        context: &'c SessionContext,
+        client: &'l mut dyn HookClient,
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
+    where
+        's: 'f,
+        'q: 'f,
+        'p: 'f,
+        'v: 'f,
+        'c: 'f,
+        'l: 'f,
+    {
+        let format = match session(client) {
+            Ok(session) => session.result_format(),
+            Err(error) => return Box::pin(ready(Some(Err(error)))),
+        };
+        respond(Query { statement, params: Some((prepared, params)), format }, context, client)
+    }
+}
+
+fn respond<'a>(
+    query: Query<'a>,
+    context: &'a SessionContext,
+    client: &'a mut (dyn HookClient + 'a),
+) -> BoxFuture<'a, Option<PgWireResult<Response>>> {
+    Box::pin(async move { answer(&query, context, client).await.transpose() })
+}
+
+fn prepare_statement<'a>(
+    statement: &'a Statement,
+    context: &'a SessionContext,
+    client: &'a (dyn ClientInfo + Send + Sync + 'a),
+) -> BoxFuture<'a, Option<PgWireResult<LogicalPlan>>> {
+    let nothing_to_plan = || {
+        let schema = Arc::new(DFSchema::empty());
+        LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: false, schema })
+    };
+    Box::pin(async move {
         match gate::judge(statement) {
             Err(error) => Some(Err(error)),
             Ok(Verdict::Query) => Some(plan_in_time(statement, context, client).await),
             Ok(Verdict::Connection) => None,
-            Ok(_) => Some(Ok(LogicalPlan::EmptyRelation(EmptyRelation {
-                produce_one_row: false,
-                schema: Arc::new(DFSchema::empty()),
-            }))),
+            Ok(_) => Some(Ok(nothing_to_plan())),
         }
-    }
-
-    async fn handle_extended_query(
-        &self,
-        statement: &Statement,
-        prepared: &LogicalPlan,
-        params: &ParamValues,
-        context: &SessionContext,
-        client: &mut dyn HookClient,
-    ) -> Option<PgWireResult<Response>> {
-        let format = match session(client) {
-            Ok(session) => session.result_format(),
-            Err(error) => return Some(Err(error)),
-        };
-        let query = Query { statement, params: Some((prepared, params)), format };
-        answer(&query, context, client).await.transpose()
-    }
+    })
 }
 
 /// A statement with what it was prepared and bound to.
@@ -149,7 +189,7 @@ async fn answer(
         Verdict::Query => {
             let watch = session.watch(asked_timeout(client));
             let options = Arc::new(FormatOptions::from_client_metadata(client.metadata()));
-            Some(Response::Query(supervise(query, context, (&session, watch), options).await?))
+            Some(Response::Query(supervise(query, context, &session, watch, options).await?))
         }
     })
 }
@@ -201,7 +241,8 @@ async fn plan(
 async fn supervise(
     query: &Query<'_>,
     context: &SessionContext,
-    (session, mut watch): (&Arc<Session>, Watch),
+    session: &Arc<Session>,
+    mut watch: Watch,
     options: Arc<FormatOptions>,
 ) -> PgWireResult<QueryResponse> {
     let stop = Stop::default();
@@ -209,7 +250,7 @@ async fn supervise(
         let allowance = session.allowance().await?;
         debug!("user {:?}: a query runs", session.user());
         let engine = &session.service().engine;
-        let (frame, leased) = prepare(query, (context, engine), (&allowance, &stop)).await?;
+        let (frame, leased) = prepare(query, context, engine, &allowance, &stop).await?;
         let format = query.format.clone();
         // A thread that still plans keeps its turn, also if nobody waits for it any more.
         let held = Arc::clone(&allowance);
@@ -231,7 +272,7 @@ async fn supervise(
         })?,
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
-    let rows = produce(&session.service().engine, rows, (allowance, leased));
+    let rows = produce(&session.service().engine, rows, allowance, leased);
     let running = Arc::new(Mutex::new(Some(Running { rows, watch, _stop: stop })));
     let reclaimable: Arc<dyn Reclaimable> = running.clone();
     session.remember(&reclaimable);
@@ -245,7 +286,8 @@ async fn supervise(
 fn produce(
     engine: &Handle,
     rows: SendableRowStream,
-    held: (Arc<Allowance>, Vec<Arc<Release>>),
+    allowance: Arc<Allowance>,
+    leased: Vec<Arc<Release>>,
 ) -> Chunks {
     let (send, receive) = tokio::sync::mpsc::channel(AHEAD);
     let work = Work::start(engine, async move {
@@ -265,7 +307,7 @@ fn produce(
         // Whoever does not listen any more does not miss the rest.
         let _ = send.send(Some(chunk)).await;
         let _ = send.send(None).await;
-        drop(held);
+        drop((allowance, leased));
     });
     Chunks { receive, _work: work }
 }
@@ -273,8 +315,10 @@ fn produce(
 /// The query in a state of its own, with the memory of its connection and its parameters in place.
 async fn prepare(
     query: &Query<'_>,
-    (context, engine): (&SessionContext, &Handle),
-    (allowance, stop): (&Allowance, &Stop),
+    context: &SessionContext,
+    engine: &Handle,
+    allowance: &Allowance,
+    stop: &Stop,
 ) -> PgWireResult<(DataFrame, Vec<Arc<Release>>)> {
     // A prepared statement is planned again, so that it reads the current release.
     let mut plan = plan(query.statement, context, engine).await?;

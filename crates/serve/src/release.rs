@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, plan_datafusion_err};
-use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 /// A verified release of a view, as files that never change.
 #[derive(Debug)]
 pub struct Release {
     /// Its files.
-    pub table: Arc<ListingTable>,
+    pub table: Arc<dyn TableProvider>,
 }
 
 /// The current release of every view that has one.
@@ -62,7 +61,6 @@ impl ReleaseTable {
     }
 }
 
-#[async_trait]
 impl TableProvider for ReleaseTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
@@ -72,14 +70,21 @@ impl TableProvider for ReleaseTable {
         TableType::Base
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
+    // As `async_trait` would write it, for the reason that `QueryHook` has.
+    fn scan<'s, 'c, 'p, 'e, 'f>(
+        &'s self,
+        state: &'c dyn Session,
+        projection: Option<&'p Vec<usize>>,
+        filters: &'e [Expr],
         limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.release()?.table.scan(state, projection, filters, limit).await
+    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>>
+    where
+        's: 'f,
+        'c: 'f,
+        'p: 'f,
+        'e: 'f,
+    {
+        scan(self.release(), state, projection, filters, limit)
     }
 
     fn supports_filters_pushdown(
@@ -88,6 +93,16 @@ impl TableProvider for ReleaseTable {
     ) -> Result<Vec<TableProviderFilterPushDown>> {
         self.release()?.table.supports_filters_pushdown(filters)
     }
+}
+
+fn scan<'a>(
+    release: Result<Arc<Release>>,
+    state: &'a dyn Session,
+    projection: Option<&'a Vec<usize>>,
+    filters: &'a [Expr],
+    limit: Option<usize>,
+) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
+    Box::pin(async move { release?.table.scan(state, projection, filters, limit).await })
 }
 
 /// The releases that a plan reads. While they are held, their files stay.

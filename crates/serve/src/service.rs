@@ -76,7 +76,8 @@ impl Service {
     pub fn new(
         policy: &Policy,
         releases: &Arc<Releases>,
-        (refresher, engine): (Refresher, Handle),
+        refresher: Refresher,
+        engine: Handle,
         stopping: watch::Receiver<bool>,
     ) -> Result<Arc<Self>> {
         let server = &policy.server;
@@ -86,9 +87,8 @@ impl Service {
         let runtime = runtime(server).map_err(failed)?;
         let mut users = BTreeMap::new();
         for (name, user) in &policy.users {
-            let resources = (releases, &runtime);
-            let workspace = Workspace::new(name, user.views.clone(), user.may_refresh, resources);
-            let workspace = Arc::new(workspace.map_err(failed)?);
+            let workspace = Workspace::new(name, user, releases, &runtime).map_err(failed)?;
+            let workspace = Arc::new(workspace);
             users.insert(name.clone(), Known { login: user.login.clone(), workspace });
         }
         Ok(Arc::new(Self {

@@ -26,6 +26,7 @@ use datafusion_postgres::hooks::transactions::TransactionStatementHook;
 use crate::catalog;
 use crate::growth::Budget;
 use crate::growth::bounded::bound;
+use crate::policy::User;
 use crate::query::QueryHook;
 use crate::release::{ReleaseTable, Releases};
 use crate::to_char::to_char;
@@ -55,17 +56,18 @@ pub struct Workspace {
     pub may_refresh: bool,
     /// The views the user sees.
     pub views: BTreeSet<String>,
-    /// The protocol's handlers over it.
-    pub protocol: DfSessionService,
+    /// Erased, because the compiler otherwise proves in every handler that all types of plans and statements can be
+    /// shared between threads, which takes it seconds each time.
+    protocol: Box<dyn AsRef<DfSessionService> + Send + Sync>,
 }
 
 impl Workspace {
-    /// The workspace of a user who sees these views.
+    /// The workspace of a user of the policy.
     pub fn new(
-        user: &str,
-        views: BTreeSet<String>,
-        may_refresh: bool,
-        (releases, runtime): (&Arc<Releases>, &Arc<RuntimeEnv>),
+        name: &str,
+        user: &User,
+        releases: &Arc<Releases>,
+        runtime: &Arc<RuntimeEnv>,
     ) -> Result<Self> {
         let config = SessionConfig::new()
             .with_information_schema(true)
@@ -73,13 +75,13 @@ impl Workspace {
             .with_default_catalog_and_schema(DATABASE, SCHEMA);
         let context = SessionContext::new_with_config_rt(config, Arc::clone(runtime));
         let catalog = Arc::new(MemoryCatalogProvider::new());
-        let schema = PermittedViews { views: views.clone(), releases: Arc::clone(releases) };
+        let schema = PermittedViews { views: user.views.clone(), releases: Arc::clone(releases) };
         catalog.register_schema(SCHEMA, Arc::new(schema))?;
         context.register_catalog(DATABASE, catalog);
         datafusion_anonymize::register_all(&context)?;
         ignore_file_statistics(&context);
         setup_pg_catalog(&context, DATABASE, EmptyContextProvider).map_err(|error| *error)?;
-        context.register_udf(session_user(user));
+        context.register_udf(session_user(name));
         for function in catalog::functions() {
             context.register_udf(function);
         }
@@ -97,7 +99,14 @@ impl Workspace {
             Arc::new(context),
             vec![Arc::new(QueryHook), Arc::new(TransactionStatementHook), Arc::new(SetShowHook)],
         );
-        Ok(Self { user: user.to_owned(), may_refresh, views, protocol })
+        let protocol = Box::new(Arc::new(protocol));
+        let User { views, may_refresh, .. } = user.clone();
+        Ok(Self { user: name.to_owned(), may_refresh, views, protocol })
+    }
+
+    /// The protocol's handlers over it.
+    pub fn protocol(&self) -> &DfSessionService {
+        (*self.protocol).as_ref()
     }
 }
 

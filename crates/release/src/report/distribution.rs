@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::prelude::SessionContext;
 
 use super::facts::pairs;
@@ -87,19 +87,29 @@ impl Fewest<'_> {
     }
 }
 
-/// Counts the values of a column in both tables.
+/// A column in SQL.
+struct Queried<'a> {
+    /// Its name in quotes.
+    quoted: String,
+    /// The published table, and the column's cells there as text.
+    table: &'a str,
+    labels: String,
+}
+
+/// Counts the values of a column in the original and in a published table.
 pub(super) async fn distribution(
     context: &SessionContext,
+    original: &Field,
     table: &str,
-    column: &str,
-    (original, published): (&DataType, &DataType),
+    published: &Field,
     fewest: Fewest<'_>,
 ) -> Result<Option<Distribution>> {
-    let quoted = identifier(column);
-    let labels = shown_text(&quoted, published);
-    let found = match Axis::of(original) {
-        Some(axis) => ranges(context, (table, &labels), &quoted, (axis, fewest)).await?,
-        None => Some(values(context, (table, &labels), &quoted, fewest).await?),
+    let quoted = identifier(original.name());
+    let labels = shown_text(&quoted, published.data_type());
+    let column = Queried { quoted, table, labels };
+    let found = match Axis::of(original.data_type()) {
+        Some(axis) => ranges(context, &column, axis, fewest).await?,
+        None => Some(values(context, &column, fewest).await?),
     };
     Ok(found.map(|mut found| {
         let unit = fewest.threshold as f64;
@@ -114,8 +124,7 @@ pub(super) async fn distribution(
 
 async fn values(
     context: &SessionContext,
-    (table, labels): (&str, &str),
-    quoted: &str,
+    Queried { quoted, table, labels }: &Queried<'_>,
     fewest: Fewest<'_>,
 ) -> Result<Distribution> {
     let counted = |text: &str, count: &str, table: &str| {
@@ -203,14 +212,14 @@ fn pooled(values: BTreeMap<Option<String>, Counted>, fewest: Fewest<'_>) -> Vec<
 
 async fn ranges(
     context: &SessionContext,
-    (table, labels): (&str, &str),
-    quoted: &str,
-    (axis, fewest): (Axis, Fewest<'_>),
+    Queried { quoted, table, labels }: &Queried<'_>,
+    axis: Axis,
+    fewest: Fewest<'_>,
 ) -> Result<Option<Distribution>> {
-    let Some((low, high)) = middle(context, &axis.number(quoted)).await? else { return Ok(None) };
+    let number = axis.number(quoted);
+    let Some((low, high)) = middle(context, &number).await? else { return Ok(None) };
     let grid = Grid::new(axis, low, high);
     let mut before = Histogram::new(&grid);
-    let number = axis.number(quoted);
     let (first, step, last) = (grid.first, grid.step, grid.count - 1);
     let bins = |count: &str| {
         format!(
@@ -232,12 +241,12 @@ async fn ranges(
         match label.as_deref() {
             None => after.missing += rows as f64,
             Some(text) => match axis.read(text) {
-                Some(range) => grid.spread(&mut after.bins, range, rows as f64),
+                Some((low, high)) => grid.spread(&mut after.bins, low, high, rows as f64),
                 None => after.hidden += rows as f64,
             },
         }
     }
-    let bars = merged(&grid, (&before, &owners, &after), fewest);
+    let bars = merged(&grid, &before, &owners, &after, fewest);
     Ok(Some(Distribution { bars, is_ordered: true }))
 }
 
@@ -283,7 +292,9 @@ impl Histogram {
 /// Neighbouring ranges together until each has enough records, or persons.
 fn merged(
     grid: &Grid,
-    (before, owners, after): (&Histogram, &Histogram, &Histogram),
+    before: &Histogram,
+    owners: &Histogram,
+    after: &Histogram,
     fewest: Fewest<'_>,
 ) -> Vec<Bar> {
     let threshold = fewest.threshold as f64;
@@ -370,7 +381,7 @@ mod tests {
         let mut owners = Histogram::new(&grid);
         owners.bins.fill(20.0);
         owners.bins[3] = 1.0;
-        let bars = merged(&grid, (&records, &owners, &records), TEN_PERSONS);
+        let bars = merged(&grid, &records, &owners, &records, TEN_PERSONS);
         assert_eq!(bars.len(), grid.count - 1, "{bars:?}");
         assert_eq!(bars[3].before, 100.0, "{bars:?}");
     }
@@ -397,7 +408,7 @@ mod tests {
             .iter_mut()
             .enumerate()
             .for_each(|(bin, rows)| *rows = if bin < 4 { 50.0 } else { 2.0 });
-        let bars = merged(&grid, (&before, &before, &before), TEN);
+        let bars = merged(&grid, &before, &before, &before, TEN);
         assert!(bars[0].label.starts_with("under"), "{bars:?}");
         assert!(bars.last().is_some_and(|bar| bar.label.ends_with("and over")), "{bars:?}");
         assert!(bars.iter().all(|bar| bar.before >= 10.0), "{bars:?}");

@@ -249,8 +249,7 @@ async fn columns(
             true => None,
             false => precision(context, table, &name, after.data_type()).await?,
         };
-        let types = (before.data_type(), after.data_type());
-        let distribution = distribution(context, table, &name, types, fewest).await?;
+        let distribution = distribution(context, before, table, after, fewest).await?;
         found.push(ColumnFacts { name, is_sensitive, loss, precision, distribution });
     }
     Ok(found)

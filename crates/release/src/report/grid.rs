@@ -99,7 +99,7 @@ impl Grid {
     }
 
     /// Adds records evenly over the ranges that their label covers.
-    pub(super) fn spread(&self, bins: &mut [f64], (low, high): (f64, f64), rows: f64) {
+    pub(super) fn spread(&self, bins: &mut [f64], low: f64, high: f64, rows: f64) {
         let end = self.axis.end(high);
         let (from, to) = (self.bin(low), self.bin(if end > high { end - 0.5 } else { high }));
         if from == to || end <= low {
@@ -175,8 +175,8 @@ mod tests {
     fn spread_records_are_conserved() {
         let grid = Grid::new(Axis::Whole, 18.0, 70.0);
         let mut bins = vec![0.0; grid.count];
-        for range in [(20.0, 39.0), (1.0, 200.0), (33.0, 33.0), (69.0, 70.0), (-5.0, -1.0)] {
-            grid.spread(&mut bins, range, 30.0);
+        for (low, high) in [(20.0, 39.0), (1.0, 200.0), (33.0, 33.0), (69.0, 70.0), (-5.0, -1.0)] {
+            grid.spread(&mut bins, low, high, 30.0);
         }
         assert!((bins.iter().sum::<f64>() - 150.0).abs() < 1e-9, "{bins:?}");
         assert!(bins.iter().all(|rows| *rows >= 0.0), "{bins:?}");

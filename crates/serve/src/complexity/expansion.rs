@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Select, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, Query, Select, Statement, Visitor};
 use datafusion_postgres::pgwire::error::PgWireResult;
 
 use super::too_complex;
+use crate::visit::visit;
 
 /// Tables, queries and selects of a statement, all of them written out.
 const MOST_RELATIONS: u64 = 500;
@@ -17,7 +18,7 @@ const MOST_RELATIONS: u64 = 500;
 /// Refuses statements that become too large.
 pub fn check(statement: &Statement) -> PgWireResult<()> {
     let mut count = Count { open: vec![Open::default()] };
-    let _ = statement.visit(&mut count);
+    let _ = visit(statement, &mut count);
     let relations = count.open.first().map_or(0, |outermost| outermost.relations);
     if relations > MOST_RELATIONS {
         return Err(too_complex(format!(

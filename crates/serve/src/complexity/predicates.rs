@@ -21,7 +21,7 @@ const MOST_LEVELS: u64 = 1_200;
 /// Refuses plans with conditions that become too large, and with expressions that become too deep.
 pub fn check(plan: &LogicalPlan) -> PgWireResult<()> {
     let mut largest = Size::default();
-    columns(plan, NOTHING, &mut largest).map_err(|error| wire::of_engine(&error))?;
+    columns(plan, Columns::default(), &mut largest).map_err(|error| wire::of_engine(&error))?;
     if largest.parts > MOST_PARTS {
         return Err(too_complex(format!(
             "a condition has at most {MOST_PARTS} parts, the columns that it names written out"
@@ -55,15 +55,18 @@ fn largest_of(sizes: impl IntoIterator<Item = Size>) -> Size {
     sizes.into_iter().reduce(Size::max).unwrap_or(Size::ONE)
 }
 
-/// Columns, and the size of each.
-type Columns<'a> = (Option<&'a DFSchema>, &'a [Size]);
+/// Columns with the size of each; the default are those around a query that is no subquery.
+#[derive(Clone, Copy, Default)]
+struct Columns<'a> {
+    schema: Option<&'a DFSchema>,
+    sizes: &'a [Size],
+}
 
-/// What a query has around it that is no subquery.
-const NOTHING: Columns<'static> = (None, &[]);
-
-fn size_of(column: &Column, (schema, sizes): Columns<'_>) -> Size {
-    let at = schema.and_then(|schema| schema.maybe_index_of_column(column));
-    at.and_then(|at| sizes.get(at)).copied().unwrap_or(Size::ONE)
+impl Columns<'_> {
+    fn size_of(self, column: &Column) -> Size {
+        let at = self.schema.and_then(|schema| schema.maybe_index_of_column(column));
+        at.and_then(|at| self.sizes.get(at)).copied().unwrap_or(Size::ONE)
+    }
 }
 
 /// The size of every column that a plan returns; `outer` are the columns of the query that it is a subquery of, whose
@@ -77,7 +80,8 @@ fn columns(plan: &LogicalPlan, outer: Columns<'_>, largest: &mut Size) -> Result
     }
     let mut made = Vec::new();
     for expr in plan.expressions() {
-        let size = size(&expr, (Some(&schema), &given), outer, largest)?;
+        let input = Columns { schema: Some(&schema), sizes: &given };
+        let size = size(&expr, input, outer, largest)?;
         largest.levels = largest.levels.max(size.levels);
         made.push(size);
     }
@@ -127,8 +131,8 @@ impl Measure<'_> {
         Ok(match part {
             // A list of values may be long; what could double are columns and operators.
             Expr::Literal(..) | Expr::Placeholder(_) => Size { parts: 0, levels: 1 },
-            Expr::Column(column) => size_of(column, input),
-            Expr::OuterReferenceColumn(_, column) => size_of(column, self.outer),
+            Expr::Column(column) => input.size_of(column),
+            Expr::OuterReferenceColumn(_, column) => self.outer.size_of(column),
             Expr::ScalarSubquery(query) => largest_of(columns(&query.subquery, input, largest)?),
             Expr::InSubquery(query) => {
                 largest_of(columns(&query.subquery.subquery, input, largest)?)

@@ -1,16 +1,13 @@
 //! What has no bound and cannot be given one.
 
-use std::ops::ControlFlow;
-
 use datafusion::common::Result as EngineResult;
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
-use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType, Expr as SqlExpr, Statement, visit_expressions,
-};
+use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr as SqlExpr, Statement};
 use datafusion_postgres::pgwire::error::PgWireResult;
 
+use crate::visit::any_expr;
 use crate::wire::{error, state};
 
 /// Aggregates whose value is all that they have seen. In a window there is one for every row.
@@ -23,20 +20,16 @@ const MOST_DEFAULT_BYTES: usize = 1 << 10;
 
 /// Refuses values of a declared length, which the engine would fill.
 pub fn check_statement(statement: &Statement) -> PgWireResult<()> {
-    let found = visit_expressions(statement, |expr| match expr {
-        SqlExpr::Cast { data_type, .. } if has_length(data_type) => ControlFlow::Break(()),
+    let declares_length = any_expr(statement, |expr| match expr {
+        SqlExpr::Cast { data_type, .. } => has_length(data_type),
         SqlExpr::Function(function) => {
             let name = function.name.to_string().to_lowercase();
             let casts = name.ends_with("arrow_cast") || name.ends_with("arrow_try_cast");
-            let arguments = function.args.to_string().to_lowercase();
-            if casts && arguments.contains("fixedsize") {
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
+            casts && function.args.to_string().to_lowercase().contains("fixedsize")
         }
-        _ => ControlFlow::Continue(()),
+        _ => false,
     });
-    if found.is_break() {
+    if declares_length {
         let hint = "values have no declared length here: write int[] instead of int[3]";
         return Err(error(state::NOT_SUPPORTED, hint));
     }

@@ -21,7 +21,7 @@ mod server;
 mod user;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anonymize_release::Job;
 use anonymize_release::job::{Checks, Input, Output};
@@ -103,9 +103,7 @@ impl Policy {
         for (name, section) in file.views {
             let wrong = |message: String| Error::setup(format!("views.{name}: {message}"));
             check_name(&name).map_err(wrong)?;
-            let job = section
-                .job(&name, &file.sources, (directory, &server.state))
-                .map_err(|message| Error::setup(format!("views.{name}: {message}")))?;
+            let job = section.job(&name, &file.sources, directory, &server.state).map_err(wrong)?;
             views.insert(name, View { job });
         }
         let mut users = BTreeMap::new();
@@ -129,7 +127,8 @@ impl ViewSection {
         self,
         name: &str,
         sources: &BTreeMap<String, Input>,
-        (directory, state): (&Path, &Path),
+        directory: &Path,
+        state: &Path,
     ) -> Result<Job, String> {
         let mut inputs = sources.clone();
         if let Some(wanted) = &self.sources {
@@ -147,8 +146,7 @@ impl ViewSection {
             }
             .to_owned());
         }
-        let output = PathBuf::from(state).join(name);
-        let mut output = Output::new(format!("{}/", output.display()));
+        let mut output = Output::new(format!("{}/", state.join(name).display()));
         // The release before the current one stays for the queries that read it.
         output.keep = 1;
         let job = Job {

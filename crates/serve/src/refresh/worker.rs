@@ -74,7 +74,8 @@ impl Worker {
     pub fn new(
         policy: &Policy,
         releases: &Arc<Releases>,
-        (host, readers): (SessionContext, &Arc<RuntimeEnv>),
+        host: SessionContext,
+        readers: &Arc<RuntimeEnv>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         let views = policy.views.iter().map(|(name, view)| {

@@ -175,7 +175,8 @@ pub fn letters(written: &str, may_be_capital: bool) -> Option<Letters> {
 /// Appends a field of a time: a name in these letters, and whether without zeros and blanks.
 pub fn write_field(
     field: Field,
-    (letters, trimmed): (Letters, bool),
+    letters: Letters,
+    trimmed: bool,
     time: &DateTime<FixedOffset>,
     text: &mut String,
 ) -> fmt::Result {

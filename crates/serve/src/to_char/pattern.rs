@@ -71,7 +71,7 @@ impl Pattern {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Field { field, letters, trimmed, ordinal } => {
                     let start = text.len();
-                    write_field(*field, (*letters, *trimmed), time, text)?;
+                    write_field(*field, *letters, *trimmed, time, text)?;
                     if let Some(upper) = ordinal {
                         let suffix = ordinal_suffix(&text[start..]);
                         text.push_str(&if *upper {

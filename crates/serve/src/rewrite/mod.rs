@@ -1,7 +1,7 @@
-//! Statements in words that the parser knows and understands as Postgres does.
+//! Rewrites statements that the protocol's parser would misread, so that they mean what they mean in Postgres.
 //!
-//! The parser is made for the questions that clients ask about catalogs. It does not know `REFRESH`, replaces subqueries
-//! among the results, and takes array literals apart at every comma. What it would misunderstand is written differently here.
+//! The parser is made for the queries that clients send to catalogs. It does not know `REFRESH`, replaces subqueries in
+//! select lists, and splits array literals at every comma.
 
 mod arrays;
 mod subqueries;
@@ -9,18 +9,18 @@ mod subqueries;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Statement, Value, ValueWithSpan, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, Value, ValueWithSpan, VisitorMut};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser as SqlParser;
-use datafusion_postgres::pgwire::error::PgWireResult;
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
-/// The name under which the parser meets a refresh: it does not know Postgres' statement.
+use crate::visit::visit_mut;
+
+/// The procedure whose call stands for `REFRESH MATERIALIZED VIEW`, which the parser does not know.
 pub const REFRESH: &str = "refresh_view";
 
-/// A statement in words that the parser knows; an error if it has an array literal that is none.
-pub fn in_known_words(sql: &str) -> PgWireResult<Cow<'_, str>> {
+/// The statement as the parser understands it; an error if it has a malformed or unsupported array literal.
+pub fn rewrite_for_parser(sql: &str) -> PgWireResult<Cow<'_, str>> {
     if let Some(call) = refresh_as_call(sql) {
         return Ok(Cow::Owned(call));
     }
@@ -32,14 +32,14 @@ pub fn in_known_words(sql: &str) -> PgWireResult<Cow<'_, str>> {
     let Ok(mut statements) = SqlParser::parse_sql(&PostgreSqlDialect {}, sql) else {
         return Ok(Cow::Borrowed(sql));
     };
-    let mut changed = arrays::write_out(&mut statements)?;
+    let mut changed = arrays::expand(&mut statements)?;
     if may_have_subqueries && !subqueries::ask_catalogs(&statements) {
-        changed |= subqueries::protect(&mut statements);
+        changed |= subqueries::protect(&mut statements)?;
     }
     if !changed {
         return Ok(Cow::Borrowed(sql));
     }
-    let _ = statements.visit(&mut AsItIsRead);
+    visit_mut(&mut statements, &mut PreserveLiterals)?;
     let statements: Vec<String> = statements.iter().map(Statement::to_string).collect();
     Ok(Cow::Owned(statements.join("; ")))
 }
@@ -66,15 +66,15 @@ fn refresh_as_call(sql: &str) -> Option<String> {
     Some(format!("CALL {REFRESH}('{view}')"))
 }
 
-/// Makes statements say when they are written down what they said before.
-struct AsItIsRead;
+/// Changes what the parser's own printer would not print as it was read.
+struct PreserveLiterals;
 
-impl VisitorMut for AsItIsRead {
-    type Break = ();
+impl VisitorMut for PreserveLiterals {
+    type Break = PgWireError;
 
-    /// Writes texts with two quotes in a row, or one after a backslash, in the notation with escapes. In the plain one
-    /// they would be taken for quotes that are escaped already, and lose one.
-    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+    /// Writes texts with two quotes in a row, or one after a backslash, as `E'…'`: the printer takes such quotes for
+    /// escaped ones and drops one.
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<PgWireError> {
         if let Value::SingleQuotedString(text) = &mut value.value
             && ["''", "\\'"].iter().any(|quotes| text.contains(quotes))
         {
@@ -84,7 +84,7 @@ impl VisitorMut for AsItIsRead {
     }
 
     /// Puts parentheses around a sign behind a sign: two minus signs begin a comment.
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PgWireError> {
         if let Expr::UnaryOp { expr: operand, .. } = expr
             && matches!(operand.as_ref(), Expr::UnaryOp { .. })
         {
@@ -104,22 +104,23 @@ mod tests {
     fn views_are_refreshed_by_any_of_their_names() {
         for name in ["v", "public.v", "\"v\"", "\"public\".\"v\"", "concurrently v"] {
             let sql = format!("REFRESH MATERIALIZED VIEW {name};");
-            let call = in_known_words(&sql).unwrap().into_owned();
+            let call = rewrite_for_parser(&sql).unwrap().into_owned();
             assert!(call.ends_with("('v')"), "{call}");
         }
         let more = "REFRESH MATERIALIZED VIEW v WITH NO DATA";
-        assert_eq!(in_known_words(more).unwrap(), more);
+        assert_eq!(rewrite_for_parser(more).unwrap(), more);
     }
 
     #[test]
     fn texts_keep_their_quotes() {
         for text in ["'it''s'", "'a''''b'", "'a\\''b'", "'''''c'", "E'a\\'\\'b'"] {
             let sql = format!("SELECT (SELECT {text})");
-            let known = in_known_words(&sql).unwrap();
+            let known = rewrite_for_parser(&sql).unwrap();
             assert!(known.contains("((SELECT"), "{known}");
             let value = |sql: &str| {
                 let mut found = Values::default();
-                let _ = SqlParser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().visit(&mut found);
+                let mut parsed = SqlParser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+                visit_mut(&mut parsed, &mut found).unwrap();
                 found.0
             };
             assert_eq!(value(&known), value(&sql), "{known}");
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn signs_behind_signs_are_no_comments() {
-        let known = in_known_words("SELECT - -1, - - -a, (SELECT 2)").unwrap();
+        let known = rewrite_for_parser("SELECT - -1, - - -a, (SELECT 2)").unwrap();
         assert!(!known.contains("--") && known.contains("((SELECT"), "{known}");
         assert!(SqlParser::parse_sql(&PostgreSqlDialect {}, &known).is_ok(), "{known}");
     }
@@ -137,9 +138,9 @@ mod tests {
     struct Values(Vec<String>);
 
     impl VisitorMut for Values {
-        type Break = ();
+        type Break = PgWireError;
 
-        fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+        fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<PgWireError> {
             self.0.extend(value.value.clone().into_string());
             ControlFlow::Continue(())
         }

@@ -13,45 +13,43 @@ use std::ops::ControlFlow;
 use std::str::Chars;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Statement, Value, VisitMut,
-    VisitorMut,
+    Array, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Expr, Statement, Value, VisitorMut,
 };
 use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
+use crate::visit::visit_mut;
 use crate::wire::{error, state};
 
-/// Whether there may be one.
+/// Whether the text may contain an array: a cheap test that spares most statements the parsing.
 pub fn may_have(sql: &str) -> bool {
     let sql = sql.to_ascii_lowercase();
     ["{", "[", "array", "any", "some", "all"].iter().any(|sign| sql.contains(sign))
 }
 
-/// Writes all of them out; whether there was one.
-pub fn write_out(statements: &mut Vec<Statement>) -> PgWireResult<bool> {
-    let mut arrays = WriteOut { found: false };
-    match statements.visit(&mut arrays) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(arrays.found),
-    }
+/// Replaces all array literals; returns whether there was one.
+pub fn expand(statements: &mut Vec<Statement>) -> PgWireResult<bool> {
+    let mut expand = ExpandArrays { found: false };
+    visit_mut(statements, &mut expand)?;
+    Ok(expand.found)
 }
 
-struct WriteOut {
+struct ExpandArrays {
     found: bool,
 }
 
-impl VisitorMut for WriteOut {
+impl VisitorMut for ExpandArrays {
     type Break = PgWireError;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<PgWireError> {
-        match self.write_out(expr) {
+        match self.expand(expr) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
     }
 }
 
-impl WriteOut {
-    fn write_out(&mut self, expr: &mut Expr) -> PgWireResult<()> {
+impl ExpandArrays {
+    fn expand(&mut self, expr: &mut Expr) -> PgWireResult<()> {
         match expr {
             Expr::Cast { expr: literal, data_type: DataType::Array(of), .. } => {
                 refuse_lengths(of)?;
@@ -270,7 +268,7 @@ fn read_plain(first: char, signs: &mut Peekable<Chars<'_>>) -> PgWireResult<Expr
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::words::in_known_words;
+    use crate::rewrite::rewrite_for_parser;
 
     #[test]
     fn literals_are_read_as_postgres_reads_them() {
@@ -283,13 +281,19 @@ mod tests {
             ("{it''s}", "ARRAY['it''s']"),
         ] {
             let sql = format!("SELECT '{literal}'::TEXT[]");
-            assert_eq!(in_known_words(&sql).unwrap(), format!("SELECT {expected}::TEXT[]"));
+            assert_eq!(rewrite_for_parser(&sql).unwrap(), format!("SELECT {expected}::TEXT[]"));
             let sql = format!("SELECT CAST('{literal}' AS TEXT[])");
-            assert_eq!(in_known_words(&sql).unwrap(), format!("SELECT CAST({expected} AS TEXT[])"));
+            assert_eq!(
+                rewrite_for_parser(&sql).unwrap(),
+                format!("SELECT CAST({expected} AS TEXT[])")
+            );
         }
         for literal in ["", "a", "{", "{a", "{a,}", "{,a}", "{a}b", "{\"a}", "{\"a\"b}", "{a\"b\"}"]
         {
-            assert!(in_known_words(&format!("SELECT '{literal}'::text[]")).is_err(), "{literal}");
+            assert!(
+                rewrite_for_parser(&format!("SELECT '{literal}'::text[]")).is_err(),
+                "{literal}"
+            );
         }
     }
 
@@ -302,11 +306,11 @@ mod tests {
             ("a = ANY('{}')", "false"),
             ("a <> ALL('{}')", "true"),
         ] {
-            let known = in_known_words(sql_of(sql).as_str()).unwrap().into_owned();
+            let known = rewrite_for_parser(sql_of(sql).as_str()).unwrap().into_owned();
             assert_eq!(known, sql_of(expected));
         }
         for same in ["a = ANY($1)", "a = ANY(b)", "a  IN (SELECT ALL c FROM d)", "a = '{b}'"] {
-            assert_eq!(in_known_words(&sql_of(same)).unwrap(), sql_of(same));
+            assert_eq!(rewrite_for_parser(&sql_of(same)).unwrap(), sql_of(same));
         }
     }
 
@@ -317,9 +321,9 @@ mod tests {
             ("b = $x${it's}$x$::TEXT[]", "b = ARRAY['it''s']::TEXT[]"),
             ("a = ANY($${a}$$)", "a IN ('a')"),
         ] {
-            assert_eq!(in_known_words(&sql_of(sql)).unwrap(), sql_of(expected));
+            assert_eq!(rewrite_for_parser(&sql_of(sql)).unwrap(), sql_of(expected));
         }
-        assert!(in_known_words(&sql_of("b = $$a$$::TEXT[]")).is_err());
+        assert!(rewrite_for_parser(&sql_of("b = $$a$$::TEXT[]")).is_err());
     }
 
     #[test]
@@ -336,10 +340,10 @@ mod tests {
             ("b = '{abcd}'::char[]", "text[]"),
             ("a = ANY('{abcd}'::varchar(3)[])", "text[]"),
         ] {
-            let refused = in_known_words(&sql_of(sql)).unwrap_err().to_string();
+            let refused = rewrite_for_parser(&sql_of(sql)).unwrap_err().to_string();
             assert!(refused.contains(expected), "{sql}: {refused}");
         }
-        assert!(in_known_words(&sql_of("b = '{abcd}'::varchar[]")).is_ok());
+        assert!(rewrite_for_parser(&sql_of("b = '{abcd}'::varchar[]")).is_ok());
     }
 
     fn sql_of(condition: &str) -> String {

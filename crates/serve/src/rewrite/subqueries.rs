@@ -6,39 +6,39 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
-    visit_relations,
+    Expr, ObjectName, Query, SelectItem, SetExpr, Statement, Value, VisitorMut,
 };
+use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
-/// Whether there may be one.
+use crate::catalog::plain_name;
+use crate::visit::{any_relation, visit_mut};
+
+/// Whether the text may contain a subquery: a cheap test that spares most statements the parsing.
 pub fn may_have(sql: &str) -> bool {
     sql.to_ascii_lowercase().matches("select").nth(1).is_some()
 }
 
 /// Whether statements ask about catalogs. They are left to the parser, which is made for them.
 pub fn ask_catalogs(statements: &[Statement]) -> bool {
-    let asks = |relation: &ObjectName| {
-        let name = relation.to_string().to_lowercase().replace('"', "");
-        match name.starts_with("pg_") || name.starts_with("information_schema.") {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+    let is_catalog = |table: &ObjectName| {
+        let name = plain_name(table);
+        name.starts_with("pg_") || name.starts_with("information_schema.")
     };
-    statements.iter().any(|statement| visit_relations(statement, asks).is_break())
+    statements.iter().any(|statement| any_relation(statement, is_catalog))
 }
 
-/// Puts parentheses around all of them; whether there was one.
-pub fn protect(statements: &mut Vec<Statement>) -> bool {
-    let mut protect = Protect { found: false };
-    let _ = statements.visit(&mut protect);
-    protect.found
+/// Puts parentheses around the subqueries of all select lists; returns whether there was one.
+pub fn protect(statements: &mut Vec<Statement>) -> PgWireResult<bool> {
+    let mut protect = ProtectSubqueries { found: false };
+    visit_mut(statements, &mut protect)?;
+    Ok(protect.found)
 }
 
-struct Protect {
+struct ProtectSubqueries {
     found: bool,
 }
 
-impl Protect {
+impl ProtectSubqueries {
     fn protect(&mut self, query: &mut SetExpr) {
         match query {
             SetExpr::Select(select) => {
@@ -63,10 +63,10 @@ impl Protect {
     }
 }
 
-impl VisitorMut for Protect {
-    type Break = ();
+impl VisitorMut for ProtectSubqueries {
+    type Break = PgWireError;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<PgWireError> {
         self.protect(&mut query.body);
         ControlFlow::Continue(())
     }
@@ -77,12 +77,12 @@ impl VisitorMut for Protect {
 mod tests {
     use datafusion_postgres::datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 
-    use crate::words::in_known_words;
+    use crate::rewrite::rewrite_for_parser;
 
     #[test]
     fn subqueries_that_are_results_stay_what_they_are() {
         let parsed = |sql: &str| {
-            let known = in_known_words(sql).unwrap();
+            let known = rewrite_for_parser(sql).unwrap();
             let statements = PostgresCompatibilityParser::new().parse(&known).unwrap();
             statements[0].to_string()
         };
@@ -100,9 +100,9 @@ mod tests {
         }
         // Questions about catalogs are answered as before, and other statements are not touched.
         assert_eq!(
-            in_known_words("SELECT (SELECT oid FROM pg_class)").unwrap(),
+            rewrite_for_parser("SELECT (SELECT oid FROM pg_class)").unwrap(),
             "SELECT (SELECT oid FROM pg_class)"
         );
-        assert_eq!(in_known_words("SELECT  age FROM v").unwrap(), "SELECT  age FROM v");
+        assert_eq!(rewrite_for_parser("SELECT  age FROM v").unwrap(), "SELECT  age FROM v");
     }
 }
