@@ -67,15 +67,16 @@ impl Workspace {
         self.context.sql(sql).await?.collect().await
     }
 
-    /// What a report says of the whole table.
+    /// What a report says of the whole table, or of the column it speaks of where it says nothing of the table.
     pub(crate) async fn measures(&self, report: &str) -> Result<Measures> {
-        let sql = format!("SELECT measure, value FROM {report} WHERE column_name IS NULL");
+        let sql = format!("SELECT measure, value FROM {report} ORDER BY column_name NULLS FIRST");
         let mut measures = HashMap::new();
         for batch in self.query(&sql).await? {
-            let names = batch.column(0).as_string::<i32>().iter().flatten().map(str::to_owned);
-            // A measure may be NULL: no rule can be kept where there is none.
-            let values = batch.column(1).as_primitive::<Float64Type>().iter();
-            measures.extend(names.zip(values.map(|value| value.unwrap_or(f64::NAN))));
+            let names = batch.column(0).as_string::<i32>().iter().flatten();
+            for (name, value) in names.zip(batch.column(1).as_primitive::<Float64Type>()) {
+                // A measure may be NULL: no rule can be kept where there is none.
+                measures.entry(name.to_owned()).or_insert(value.unwrap_or(f64::NAN));
+            }
         }
         Ok(Measures(measures))
     }
