@@ -101,9 +101,9 @@ async fn by_k(workspace: &Workspace, people: &People) -> Result<()> {
         format!("{}: ILossRate by k and number of quasi-identifiers", people.title),
         &["columns", "k", METHODS[0], METHODS[1], "kaim / k_member"],
     );
-    for columns in [2, 5, 8] {
+    for columns in workspace.points(&[2, 5, 8]) {
         let mut lines = METHODS.map(|name| Series { name: name.to_owned(), points: Vec::new() });
-        for k in KS {
+        for k in workspace.points(&KS) {
             let run = Run { table: "people", columns: &COLUMNS[..columns], k, seed: 1 };
             let [kaim, k_member] = run.measure_both(workspace).await?.map(|found| found.rate);
             let cells = [kaim, k_member, kaim / k_member].map(number);
@@ -170,7 +170,7 @@ async fn by_seed(workspace: &Workspace, people: &People) -> Result<()> {
         &["k", "smallest", "mean", "largest"],
     );
     let mut series = Vec::new();
-    for k in KS {
+    for k in workspace.points(&KS) {
         let mut points = Vec::new();
         for seed in 1..=seeds {
             let run = Run { table: "people", columns: COLUMNS, k, seed };

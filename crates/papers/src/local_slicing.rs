@@ -70,7 +70,7 @@ pub async fn run(workspace: &Workspace) -> Result<()> {
         adult_rows: AdultRows::Complete { at_most: usize::MAX },
     };
     let people = workspace.load_people(&wanted).await?;
-    let columns = if people.is_adult { [5, 10, 14] } else { [5, 8, 12] };
+    let columns = workspace.points(if people.is_adult { &[5, 10, 14] } else { &[5, 8, 12] });
     let experiment = Experiment { workspace, people, columns };
     for max_columns in [3, 4] {
         experiment.by_k_and_columns(max_columns).await?;
@@ -99,7 +99,7 @@ struct Run {
 struct Experiment<'a> {
     workspace: &'a Workspace,
     people: People,
-    columns: [usize; 3],
+    columns: Vec<usize>,
 }
 
 impl Experiment<'_> {
@@ -112,8 +112,8 @@ impl Experiment<'_> {
         let heads: Vec<&str> = heads.chain(["suppressed"]).collect();
         let table = Table::start(format!("{title} in an association"), &heads);
         let mut found = Vec::new();
-        for columns in self.columns {
-            for k in KS {
+        for columns in self.columns.iter().copied() {
+            for k in self.workspace.points(&KS) {
                 let run = Run { columns, k, max_columns, rare_below: 0.0 };
                 let mut of_run = Vec::with_capacity(METHODS.len());
                 for method in METHODS {
@@ -148,7 +148,7 @@ impl Experiment<'_> {
             format!("{title}, k = 10, at most 4 columns: values below a share are generalized"),
             &["columns", "rare_below", "NCP asg_ls", "slicing", "AR asg_ls", "slicing"],
         );
-        for columns in self.columns {
+        for columns in self.columns.iter().copied() {
             for rare_below in [0.00005, 0.0005] {
                 let run = Run { columns, k: 10, max_columns: 4, rare_below };
                 let asg_ls = self.measure(METHODS[0], run).await?;

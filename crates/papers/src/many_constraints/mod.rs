@@ -226,7 +226,7 @@ fn median(runs: &[Vec<Release>], method: usize) -> f64 {
 }
 
 fn heads(first: &'static str, more: &[&'static str]) -> Vec<&'static str> {
-    [&[first], METHODS.as_slice(), more].concat()
+    [&[first][..], &METHODS, more].concat()
 }
 
 fn new_lines() -> Vec<Series> {
