@@ -2,8 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand};
+use datafusion::DATAFUSION_VERSION;
 use datafusion_cli::object_storage::is_stdin_location;
 use datafusion_cli::pool_type::PoolType;
 use datafusion_cli::print_format::PrintFormat;
@@ -23,11 +25,19 @@ Examples:
 Exit codes: 0 everything ran, 1 a statement failed (those after it did not run),
 2 wrong options, 130 stopped by Ctrl-C.";
 
+/// With the version of DataFusion, which decides what SQL and which files are understood.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        format!("{} (DataFusion {DATAFUSION_VERSION})", env!("CARGO_PKG_VERSION"))
+    });
+    &VERSION
+}
+
 /// Anonymize tables with SQL: DataFusion's shell with anonymize() and its reports.
 ///
 /// Without -c and -f it opens the interactive shell, or runs the SQL that is piped to it.
 #[derive(Debug, Parser)]
-#[command(name = "anonymize", version, after_help = EXAMPLES)]
+#[command(name = "anonymize", version = version(), after_help = EXAMPLES)]
 pub struct Options {
     /// What to do instead of printing results
     #[command(subcommand)]

@@ -336,11 +336,20 @@ fn wrong_options_say_what_is_wrong() {
 }
 
 #[test]
-fn help_shows_examples_and_the_version_is_the_packages() {
+fn help_shows_examples() {
     let help = run(&["--help"]);
     assert_eq!(help.code, Some(0));
     assert!(help.stdout.contains("anonymize -f job.sql"));
-    assert_eq!(run(&["--version"]).stdout, format!("anonymize {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn the_version_is_that_of_the_package_and_of_datafusion() {
+    let datafusion = datafusion::DATAFUSION_VERSION;
+    let expected = format!("anonymize {} (DataFusion {datafusion})\n", env!("CARGO_PKG_VERSION"));
+    for option in ["--version", "-V"] {
+        let version = run(&[option]);
+        assert_eq!((version.code, version.stdout), (Some(0), expected.clone()));
+    }
 }
 
 /// Ctrl-C, and what service managers and batch systems send.

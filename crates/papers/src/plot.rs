@@ -59,7 +59,9 @@ pub struct LinePlot {
 impl LinePlot {
     /// The plot as a document of its own.
     pub fn to_svg(&self) -> String {
-        let points = || self.series.iter().flat_map(|series| &series.points);
+        // A measure that is NULL has no place.
+        let has_place = |point: &&(f64, f64)| point.1.is_finite();
+        let points = || self.series.iter().flat_map(|series| &series.points).filter(has_place);
         let x = Axis::over_x(points().map(|point| point.0).collect());
         let heights: Vec<f64> = points().map(|point| point.1).collect();
         let y = Axis::over_y(&heights, self.y_start);
@@ -87,7 +89,8 @@ impl LinePlot {
         for (index, series) in self.series.iter().enumerate() {
             let place =
                 |point: &(f64, f64)| (x.place(point.0, LEFT, RIGHT), y.place(point.1, BOTTOM, TOP));
-            marks.push(curve(index, &series.points.iter().map(place).collect::<Vec<_>>()));
+            let points = series.points.iter().filter(has_place).map(place);
+            marks.push(curve(index, &points.collect::<Vec<_>>()));
             let entry = TOP + 12.0 + 24.0 * index as f64;
             marks.push(curve(index, &[(RIGHT + 16.0, entry), (RIGHT + 50.0, entry)]));
             marks.push(text("start", (RIGHT + 60.0, entry + 4.0), &series.name));

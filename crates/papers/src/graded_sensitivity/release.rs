@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::{Float64Type, Int64Type};
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::AnonymizeExec;
 use futures::TryStreamExt;
+
+use crate::columns::{Column, hierarchies, names, quoted};
+use crate::workspace::{Workspace, release_in};
 
 /// The largest share of a value of every level, as the paper has them.
 const GRADED_ALPHA: &str = "[0.2, 0.3, 0.35, 0.4, 0.5]";
@@ -33,14 +34,19 @@ impl Method {
     }
 }
 
-/// A release of the table `people`. Graded alphas are always the paper's.
+/// What is asked of a release. Graded alphas are always the paper's.
+#[derive(Clone, Copy)]
+pub struct Constraint {
+    pub k: u32,
+    pub alpha: f64,
+}
+
+/// A release of the table `people`.
 #[derive(Clone, Copy)]
 pub struct Release {
     pub method: Method,
-    pub k: u32,
-    pub alpha: f64,
-    /// All but the first have a hierarchy.
-    pub quasi_identifiers: &'static [&'static str],
+    pub constraint: Constraint,
+    pub quasi_identifiers: &'static [Column],
 }
 
 /// What a release is worth.
@@ -65,95 +71,73 @@ pub struct Times {
 
 impl Release {
     /// Both tables where there are two.
-    pub async fn measure(&self, context: &SessionContext) -> Result<Found> {
+    pub async fn measure(&self, workspace: &Workspace) -> Result<Found> {
         let published = match self.method {
             Method::TopDown => self.call("sensitive"),
             _ => format!("{}, {}", self.call("quasi_identifiers"), self.call("sensitive")),
         };
-        let sql = format!(
-            "SELECT measure, value FROM utility_report({}, {published}, {}, \
-             sensitive => ['occupation'], sensitivity => levels)",
+        let report = format!(
+            "utility_report({}, {published}, {}, sensitive => ['occupation'], sensitivity => levels)",
             self.original(),
             self.roles()
         );
-        let mut found = Found {
-            reconstruction: f64::NAN,
-            sensitivity: f64::NAN,
-            sensitivity_normalized: f64::NAN,
-            suppressed: f64::NAN,
-        };
-        for batch in context.sql(&sql).await?.collect().await? {
-            let measures = batch.column(0).as_string::<i32>().iter().flatten();
-            for (measure, value) in measures.zip(batch.column(1).as_primitive::<Float64Type>()) {
-                let target = match measure {
-                    "reconstruction_distance" => &mut found.reconstruction,
-                    "sensitivity_distance" => &mut found.sensitivity,
-                    "sensitivity_distance_normalized" => &mut found.sensitivity_normalized,
-                    "suppressed_rows" => &mut found.suppressed,
-                    _ => continue,
-                };
-                *target = value.unwrap_or(f64::NAN);
-            }
-        }
-        Ok(found)
+        let measures = workspace.measures(&report).await?;
+        Ok(Found {
+            reconstruction: measures.get("reconstruction_distance")?,
+            sensitivity: measures.get("sensitivity_distance")?,
+            sensitivity_normalized: measures.get("sensitivity_distance_normalized")?,
+            suppressed: measures.get("suppressed_rows")?,
+        })
     }
 
     /// Rows of one table that are published with all quasi-identifiers as they are.
-    pub async fn exact_rows(&self, context: &SessionContext) -> Result<f64> {
-        let names = self.quasi_identifiers.iter();
-        let exact = names.map(|name| {
-            format!(
-                "CAST({name} AS VARCHAR) IN (SELECT DISTINCT CAST({name} AS VARCHAR) FROM people)"
-            )
+    pub async fn exact_rows(&self, workspace: &Workspace) -> Result<f64> {
+        let exact = names(self.quasi_identifiers).into_iter().map(|name| {
+            let original = format!("SELECT DISTINCT CAST({name} AS VARCHAR) FROM people");
+            format!("CAST({name} AS VARCHAR) IN ({original})")
         });
-        let exact: Vec<String> = exact.collect();
+        let exact = exact.collect::<Vec<_>>().join(" AND ");
         let call = self.call("sensitive");
-        let sql = format!("SELECT count(*) FROM {call} WHERE {}", exact.join(" AND "));
-        let batches = context.sql(&sql).await?.collect().await?;
-        let counts = batches.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
+        let counts = workspace.query(&format!("SELECT count(*) FROM {call} WHERE {exact}")).await?;
+        let counts = counts.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
         Ok(counts.flat_map(|counts| counts.values().to_vec()).sum::<i64>() as f64)
     }
 
-    pub async fn time(&self, context: &SessionContext) -> Result<Times> {
+    pub async fn time(&self, workspace: &Workspace) -> Result<Times> {
+        let context = &workspace.context;
         let start = Instant::now();
         let sql = format!("SELECT * FROM {}", self.call("sensitive"));
         let plan = context.sql(&sql).await?.create_physical_plan().await?;
-        let exec = plan.downcast_ref::<AnonymizeExec>();
-        let exec = exec.ok_or_else(|| exec_datafusion_err!("the plan is not a release"))?;
+        let release = release_in(&plan)?;
         let tables = match self.method {
             Method::TopDown => vec![execute_stream(Arc::clone(&plan), context.task_ctx())?],
-            _ => exec.both_tables(context.task_ctx()).await?.into(),
+            _ => release.both_tables(context.task_ctx()).await?.into(),
         };
         for mut table in tables {
             while table.try_next().await?.is_some() {}
         }
         let whole = milliseconds(start.elapsed());
-        let nanoseconds = exec.metrics().unwrap_or_default().sum_by_name("partition_time");
+        let nanoseconds = release.metrics().unwrap_or_default().sum_by_name("partition_time");
         let nanoseconds = nanoseconds.map_or(0, |time| time.as_usize());
         Ok(Times { forming: milliseconds(Duration::from_nanos(nanoseconds as u64)), whole })
     }
 
     fn original(&self) -> String {
-        format!("(SELECT {}, occupation FROM people)", self.quasi_identifiers.join(", "))
+        format!("(SELECT {}, occupation FROM people)", names(self.quasi_identifiers).join(", "))
     }
 
     fn roles(&self) -> String {
-        let names = self.quasi_identifiers;
-        let roles = format!("quasi_identifiers => ['{}']", names.join("', '"));
+        let roles = format!("quasi_identifiers => [{}]", quoted(&names(self.quasi_identifiers)));
         match self.method {
-            Method::TopDown => {
-                let levels = names[1..].iter().map(|name| format!("{name}: {name}_levels"));
-                let levels: Vec<String> = levels.collect();
-                format!("{roles}, hierarchies => {{{}}}", levels.join(", "))
-            }
+            Method::TopDown => format!("{roles}{}", hierarchies(self.quasi_identifiers)),
             _ => roles,
         }
     }
 
     /// The release in SQL; which of the tables is only asked where there are two.
     fn call(&self, publish: &str) -> String {
-        let Release { method, k, alpha, .. } = self;
-        let how = match method {
+        let Constraint { k, alpha } = self.constraint;
+        let how = match self.method {
             Method::Graded => format!(
                 "method => 'alpha_k', publish => '{publish}', alpha => {GRADED_ALPHA}, sensitivity => levels"
             ),
