@@ -2,7 +2,6 @@
 //!
 //! The findings on Adult need the data: set `ADULT_DIR` to a directory with `adult.csv` and
 //! `hierarchies/*.csv` (`;`-separated). Without it those tests say so and check nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,29 +13,16 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
 
+use crate::texts;
+
 fn session() -> SessionContext {
-    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
-    datafusion_anonymize::register_all(&context).unwrap();
-    context
+    crate::session(SessionConfig::new().with_target_partitions(2))
 }
 
 /// The rows of a query, cells apart by a blank.
 async fn rows(context: &SessionContext, sql: &str) -> Vec<String> {
-    use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
     let batches = context.sql(sql).await.unwrap().collect().await.unwrap();
-    let options = FormatOptions::default();
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> =
-            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let cells: Vec<String> =
-                columns.iter().map(|column| column.value(row).to_string()).collect();
-            rows.push(cells.join(" "));
-        }
-    }
-    rows
+    texts(&batches, "").into_iter().map(|cells| cells.join(" ")).collect()
 }
 
 /// P1, table 1: Age and Zip of six people.
@@ -133,10 +119,7 @@ const QUASI_IDENTIFIERS: [&str; 8] = [
 
 /// A session with the table `adult`, and its directory; `None`, said aloud, without the data.
 async fn adult(test: &str) -> Option<(SessionContext, PathBuf)> {
-    let Some(directory) = std::env::var_os("ADULT_DIR").map(PathBuf::from) else {
-        println!("{test}: SKIPPED, nothing was checked: ADULT_DIR is not set");
-        return None;
-    };
+    let directory = crate::adult(test)?;
     let context = session();
     let options = CsvReadOptions::new().delimiter(b';').has_header(true);
     let path = directory.join("adult.csv").display().to_string();

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use datafusion::prelude::{CsvReadOptions, SessionContext};
 
-use crate::{adult, rows, session};
+use crate::adult;
+use crate::attacks::{rows, session};
 
 const SENSITIVE: &str = "occupation";
 const SEEDS: [&str; 3] = ["one secret of many", "a second secret", "the third of them"];

@@ -24,8 +24,9 @@ use datafusion_anonymize::method::{Family, MethodOption, methods};
 use futures::StreamExt;
 use tempfile::TempDir;
 
-use crate::gate::Gate;
-use crate::{eventually, unlimited};
+use crate::faults::gate::Gate;
+use crate::faults::{eventually, unlimited};
+use crate::with_functions;
 
 const ROWS: usize = 40_000;
 const HIERARCHIES: &str =
@@ -68,8 +69,7 @@ impl Limited {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
         let runtime = runtime.with_disk_manager_builder(disk).build_arc().unwrap();
         let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
-        let context = SessionContext::new_with_config_rt(config, runtime);
-        datafusion_anonymize::register_all(&context).unwrap();
+        let context = with_functions(SessionContext::new_with_config_rt(config, runtime));
         let table = MemTable::try_new(census[0][0].schema(), census.to_vec()).unwrap();
         context.register_table("census", Arc::new(table)).unwrap();
         Self { context, pool, directory }

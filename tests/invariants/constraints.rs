@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use datafusion_anonymize::method::{Family, MethodOption};
 use proptest::prelude::*;
 
-use crate::covers::{Cell, covers};
-use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::promises::{cases, check_conservation};
-use crate::release::{HIERARCHIES, Published, Request, methods_of, published_by, rows, session};
-use crate::wait;
+use crate::invariants::covers::{Cell, covers};
+use crate::invariants::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
+use crate::invariants::promises::{cases, check_conservation};
+use crate::invariants::release::{
+    HIERARCHIES, Published, Request, methods_of, published_by, rows, session,
+};
+use crate::invariants::wait;
 
 /// The methods that take several constraints.
 fn methods() -> impl Iterator<Item = &'static str> {

@@ -7,10 +7,12 @@ use datafusion_anonymize::method::MethodOption;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use crate::covers::{Cell, covers};
-use crate::people::{Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::release::{Published, Request, methods, published, rows, session, takes};
-use crate::wait;
+use crate::invariants::covers::{Cell, covers};
+use crate::invariants::people::{
+    Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals, people,
+};
+use crate::invariants::release::{Published, Request, methods, published, rows, session, takes};
+use crate::invariants::wait;
 
 /// `PROPTEST_CASES` in the environment asks for more than the usual number.
 pub fn cases(usual: u32) -> Config {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_anonymize::method::{Family, MethodOption, MethodRef};
 
-use crate::covers::Cell;
-use crate::people::{Person, QUASI_IDENTIFIERS};
+use crate::invariants::covers::Cell;
+use crate::invariants::people::{Person, QUASI_IDENTIFIERS};
+use crate::texts;
 
 /// Every method that makes classes under one requirement.
 pub fn methods() -> impl Iterator<Item = &'static str> {
@@ -106,8 +106,7 @@ pub fn session(
     batch_size: usize,
 ) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_size);
-    let context = SessionContext::new_with_config(config);
-    datafusion_anonymize::register_all(&context).unwrap();
+    let context = crate::session(config);
     let schema = partitions.iter().flatten().next().unwrap().schema();
     let table = MemTable::try_new(schema, partitions).unwrap();
     context.register_table("people", Arc::new(table)).unwrap();
@@ -117,19 +116,7 @@ pub fn session(
 /// The rows of a query, every one written out.
 pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let batches = context.sql(sql).await?.collect().await?;
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> =
-            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let cells: Vec<String> =
-                columns.iter().map(|cells| cells.value(row).to_string()).collect();
-            rows.push(cells.join(" | "));
-        }
-    }
-    Ok(rows)
+    Ok(texts(&batches, "NULL").into_iter().map(|cells| cells.join(" | ")).collect())
 }
 
 /// A published row: the cells of the quasi-identifiers, and what is published as it is.

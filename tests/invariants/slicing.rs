@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion_anonymize::method::Family;
 use proptest::prelude::*;
 
-use crate::covers::{Cell, covers};
-use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::promises::cases;
-use crate::release::{HIERARCHIES, Published, methods_of, published_by, registered, rows, session};
-use crate::wait;
+use crate::invariants::covers::{Cell, covers};
+use crate::invariants::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
+use crate::invariants::promises::cases;
+use crate::invariants::release::{
+    HIERARCHIES, Published, methods_of, published_by, registered, rows, session,
+};
+use crate::invariants::wait;
 
 fn methods() -> impl Iterator<Item = &'static str> {
     methods_of(Family::Slices).map(|method| method.name())

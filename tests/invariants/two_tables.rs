@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion::prelude::SessionContext;
 use proptest::prelude::*;
 
-use crate::people::{Person, batch, dealt, people};
-use crate::promises::cases;
-use crate::release::{rows, session};
-use crate::wait;
+use crate::invariants::people::{Person, batch, dealt, people};
+use crate::invariants::promises::cases;
+use crate::invariants::release::{rows, session};
+use crate::invariants::wait;
 
 /// Levels of `d0`, `d1`, `d2`, `d3` and of the missing value.
 const LEVELS: &str =

@@ -7,7 +7,8 @@ use datafusion_anonymize::hierarchy::Axis;
 use datafusion_anonymize::model::{Model, Requirement, RowKeys, SensitiveColumn, Store};
 
 use super::{Direct, K, Table, by_value, mixed};
-use crate::{adult, rows, session};
+use crate::adult;
+use crate::attacks::{rows, session};
 
 /// Quasi-identifiers and the sensitive value of every person, in codes.
 type People = (Vec<[u32; 8]>, Vec<u32>);
