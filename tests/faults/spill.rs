@@ -23,6 +23,7 @@ use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
 use datafusion_anonymize::method::{Family, MethodOption, methods};
 use futures::StreamExt;
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 use crate::faults::gate::Gate;
 use crate::faults::{eventually, unlimited};
@@ -32,8 +33,13 @@ const ROWS: usize = 40_000;
 const HIERARCHIES: &str =
     "hierarchies => {age: intervals(5, 10, 20), hours_per_week: intervals(10, 50)}";
 
-/// The census in two partitions, and its size in memory.
+/// The census in two partitions, and its size in memory. All tests read the same.
 async fn census() -> (Vec<Vec<RecordBatch>>, usize) {
+    static CENSUS: OnceCell<(Vec<Vec<RecordBatch>>, usize)> = OnceCell::const_new();
+    CENSUS.get_or_init(generated).await.clone()
+}
+
+async fn generated() -> (Vec<Vec<RecordBatch>>, usize) {
     let sql = format!("SELECT * FROM sample_census(rows => {ROWS}, seed => 7, missing => 0.01)");
     let batches = unlimited().sql(&sql).await.unwrap().collect().await.unwrap();
     let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
