@@ -1,20 +1,19 @@
 //! What the functions do in SQL, pinned statement by statement in `tests/slt/*.slt`.
 //!
 //! Every file has a session of its own. `$TMP` in a statement is a directory that only this file
-//! sees. `SLT_COMPLETE=1 cargo test --test sql` writes the present answers into the files: read the
+//! sees. `SLT_COMPLETE=1 cargo test --test integration sql::` writes the present answers into the files: read the
 //! difference before it is kept.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::path::{Path, PathBuf};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use sqllogictest::{
     AsyncDB, DBOutput, DefaultColumnType, Runner, default_column_validator, default_validator,
 };
 use tempfile::TempDir;
+
+use crate::{session, texts};
 
 struct Session {
     context: SessionContext,
@@ -36,10 +35,7 @@ impl std::error::Error for Shown {}
 impl Session {
     fn new() -> Result<Self> {
         let config = SessionConfig::new().with_target_partitions(2).with_information_schema(true);
-        let context = SessionContext::new_with_config(config);
-        datafusion_anonymize::register_all(&context)?;
-        anonymize_sample::register(&context)?;
-        Ok(Self { context, directory: TempDir::new()? })
+        Ok(Self { context: session(config), directory: TempDir::new()? })
     }
 
     fn directory(&self) -> String {
@@ -54,12 +50,11 @@ impl Session {
         if columns == 0 {
             return Ok(DBOutput::StatementComplete(0));
         }
-        let mut rows = Vec::new();
-        for batch in &batches {
-            rows.extend(written(batch)?.into_iter().map(|row| self.hide_directory(&row)));
-        }
-        let rows = rows.iter().flat_map(|row| row.lines().map(|line| vec![line.to_owned()]));
-        Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows: rows.collect() })
+        let rows =
+            texts(&batches, "NULL").into_iter().map(|row| self.hide_directory(&written(row)));
+        let lines =
+            rows.flat_map(|row| row.lines().map(|line| vec![line.to_owned()]).collect::<Vec<_>>());
+        Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows: lines.collect() })
     }
 
     fn hide_directory(&self, text: &str) -> String {
@@ -69,17 +64,10 @@ impl Session {
     }
 }
 
-/// One line per row, columns apart by ` | `.
-fn written(batch: &RecordBatch) -> Result<Vec<String>> {
-    let options = FormatOptions::default().with_null("NULL");
-    let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options));
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    let cell = |column: &ArrayFormatter<'_>, row| {
-        let cell = column.value(row).to_string();
-        if cell.is_empty() { "(empty)".to_owned() } else { cell }
-    };
-    let row = |row| columns.iter().map(|column| cell(column, row)).collect::<Vec<_>>().join(" | ");
-    Ok((0..batch.num_rows()).map(row).collect())
+/// Columns apart by ` | `.
+fn written(row: Vec<String>) -> String {
+    let cell = |cell: String| if cell.is_empty() { "(empty)".to_owned() } else { cell };
+    row.into_iter().map(cell).collect::<Vec<_>>().join(" | ")
 }
 
 #[async_trait::async_trait]

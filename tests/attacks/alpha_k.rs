@@ -7,9 +7,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Int64Array, RecordBatch, StringArray, UInt32Array};
 use datafusion::prelude::{CsvReadOptions, SessionContext};
 
-use crate::definetti;
-use crate::equal_tuples::{Score, TwoTables};
-use crate::{adult, rows, session};
+use crate::adult;
+use crate::attacks::definetti;
+use crate::attacks::equal_tuples::{Score, TwoTables};
+use crate::attacks::{rows, session};
 
 const ROWS: usize = 10_000;
 const SEEDS: u64 = 8;

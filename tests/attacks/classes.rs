@@ -3,7 +3,7 @@
 
 use datafusion_anonymize::method::{Family, MethodRef};
 
-use crate::{rows, session};
+use crate::attacks::{rows, session};
 
 /// All methods that publish one table of generalized rows.
 fn methods() -> impl Iterator<Item = MethodRef> {

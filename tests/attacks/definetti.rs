@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::equal_tuples::TwoTables;
+use crate::attacks::equal_tuples::TwoTables;
 
 const ROUNDS: usize = 10;
 

@@ -9,11 +9,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
 
 fn session() -> SessionContext {
-    let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
-    let context = SessionContext::new_with_config(config);
-    datafusion_anonymize::register_all(&context).unwrap();
-    anonymize_sample::register(&context).unwrap();
-    context
+    crate::session(SessionConfig::new().with_target_partitions(2).with_batch_size(512))
 }
 
 /// A release with dictionaries, views and plain strings. Every note is one person's.

@@ -7,6 +7,7 @@
 //! sensitive values prevents the attack in tables this small; the figures are in `docs/privacy.md`.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use datafusion_anonymize::hierarchy::Axis;
 use datafusion_anonymize::method::Job;
@@ -25,6 +26,12 @@ enum Method {
 
 type Classes = BTreeSet<Vec<u32>>;
 
+/// The same for every one of the many tables that are tried.
+static AXES: LazyLock<[Axis; 2]> = LazyLock::new(|| {
+    let places: Vec<f64> = (0..64).map(f64::from).collect();
+    [(); 2].map(|()| Axis::line(&places, false))
+});
+
 /// Who is grouped with whom, `None` if no release is possible.
 fn classes(
     method: Method,
@@ -33,8 +40,6 @@ fn classes(
     requirement: &Requirement,
 ) -> Option<Classes> {
     let mut rows = RowTable::from_codes(persons).unwrap();
-    let places: Vec<f64> = (0..64).map(f64::from).collect();
-    let axes = [Axis::line(&places, false), Axis::line(&places, false)];
     let sensitive = [SensitiveColumn {
         name: "disease".to_owned(),
         codes: values.to_vec().into(),
@@ -42,7 +47,7 @@ fn classes(
         ordered: false,
     }];
     let job = Job {
-        axes: &axes,
+        axes: AXES.as_slice(),
         requirement,
         sensitive: &sensitive,
         // No two persons are alike, so that there is no tie to break.

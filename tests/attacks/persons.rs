@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use datafusion::error::Result;
 use datafusion_anonymize::method::MethodOption;
 
-use crate::{rows, session};
+use crate::attacks::{rows, session};
 
 /// All methods that count persons.
 fn methods() -> impl Iterator<Item = &'static str> {

@@ -10,7 +10,8 @@ use std::path::Path;
 
 use datafusion::prelude::{CsvReadOptions, SessionContext};
 
-use crate::{adult, rows, session};
+use crate::adult;
+use crate::attacks::{rows, session};
 
 const SENSITIVE: &str = "occupation";
 const SEEDS: [&str; 3] = ["one secret of many", "a second secret", "the third of them"];
@@ -65,15 +66,14 @@ impl Table {
         )
     }
 
-    async fn attack(&self, method: &str, seed: &str) -> Shown {
+    async fn attack(&self, originals: &[Tuple], method: &str, seed: &str) -> Shown {
         let view = format!("CREATE TABLE sliced AS SELECT * FROM {}", self.release(method, seed));
         self.context.sql(&view).await.unwrap().collect().await.unwrap();
         let published =
             format!("SELECT {}, bucket_id, column_groups FROM sliced", self.columns.join(", "));
         let published = rows(&self.context, &published).await.unwrap();
-        let originals = self.originals().await;
         let suppressed = originals.len() - published.len();
-        let times = times(&originals);
+        let times = times(originals);
         let real = |tuple: &[Option<String>]| times.get(tuple) == Some(&1);
         let width = self.columns.len();
         let mut buckets: BTreeMap<Option<String>, Vec<&Tuple>> = BTreeMap::new();
@@ -87,18 +87,19 @@ impl Table {
         }
         let (together, pairs) = self.together(method, seed).await;
         let rows = published.len() as f64;
+        let report = self.report().await;
         let shown = Shown {
             unique: unique as f64 / rows,
             by_accident: by_accident as f64 / rows,
             together,
             pairs,
             retention: self.retention().await,
-            naming_chance: self.report("naming_chance").await,
+            naming_chance: report["naming_chance"],
             suppressed,
-            undivided: self.report("undivided_buckets").await,
+            undivided: report["undivided_buckets"],
         };
         // The report says the same of the rows.
-        let reported = self.report("unique_intact_tuples").await;
+        let reported = report["unique_intact_tuples"];
         assert!((reported - shown.unique).abs() < 1e-9, "{reported} and {}", shown.unique);
         self.context.sql("DROP TABLE sliced").await.unwrap().collect().await.unwrap();
         println!(
@@ -172,14 +173,18 @@ impl Table {
         (together, pairs)
     }
 
-    async fn report(&self, measure: &str) -> f64 {
+    /// Measures of the privacy report that there is one of.
+    async fn report(&self) -> HashMap<String, f64> {
         let sql = format!(
-            "SELECT value FROM privacy_report(sliced, bucket => 'bucket_id', original => {}, k => {K}, l => {L}, {})
-             WHERE measure = '{measure}'",
+            "SELECT measure, value FROM privacy_report(sliced, bucket => 'bucket_id', original => {}, k => {K}, l => {L}, {})
+             WHERE measure IN ('naming_chance', 'undivided_buckets', 'unique_intact_tuples')",
             self.name,
             self.options(SENSITIVE)
         );
-        number(&rows(&self.context, &sql).await.unwrap())
+        let lines = rows(&self.context, &sql).await.unwrap();
+        assert_eq!(lines.len(), 3);
+        let measure = |line: &Tuple| (line[0].clone().unwrap(), parsed(&line[1]));
+        lines.iter().map(measure).collect()
     }
 
     async fn retention(&self) -> f64 {
@@ -190,12 +195,14 @@ impl Table {
             self.options(SENSITIVE),
             self.hierarchies
         );
-        number(&rows(&self.context, &sql).await.unwrap())
+        let lines = rows(&self.context, &sql).await.unwrap();
+        assert_eq!(lines.len(), 1);
+        parsed(&lines[0][0])
     }
 
     /// The paper's buckets where it finds no associations: all quasi-identifiers in one column. Rows are whole then,
     /// in all buckets that the paper does not generalize.
-    async fn control(&self, sensitive: &str) -> f64 {
+    async fn control(&self, originals: &[Tuple], sensitive: &str) -> f64 {
         let sql = format!(
             "SELECT {columns} FROM anonymize((SELECT {columns}, {sensitive} FROM {}), method => 'asg_ls', variant => 'paper',
                min_support => 1.0, min_confidence => 1.0, k => {K}, l => {L}, {}, seed => 'of the control')",
@@ -203,8 +210,7 @@ impl Table {
             self.options(sensitive),
             columns = self.columns.join(", "),
         );
-        let originals = self.originals().await;
-        let times = times(&originals);
+        let times = times(originals);
         let published = rows(&self.context, &sql).await.unwrap();
         let unique = published.iter().filter(|row| times.get(row.as_slice()) == Some(&1)).count();
         let all = times.values().filter(|times| **times == 1).count();
@@ -218,9 +224,8 @@ impl Table {
     }
 }
 
-fn number(rows: &[Tuple]) -> f64 {
-    assert_eq!(rows.len(), 1);
-    rows[0][0].as_deref().unwrap().parse().unwrap()
+fn parsed(cell: &Option<String>) -> f64 {
+    cell.as_deref().unwrap().parse().unwrap()
 }
 
 /// How often each tuple occurs.
@@ -250,10 +255,11 @@ fn independent(bucket: &[&Tuple], groups: &[Vec<usize>], number: (&str, usize)) 
 
 /// What is asked of every release: unique real tuples at most this share. The control finds twice as many as any of them.
 async fn hold(table: &Table, bounds: [(&str, f64); 2], least_retention: f64, control: &str) {
+    let originals = table.originals().await;
     let mut largest = 0.0f64;
     for (method, most) in bounds {
         for seed in SEEDS {
-            let shown = table.attack(method, seed).await;
+            let shown = table.attack(&originals, method, seed).await;
             assert!(shown.unique <= most, "{method}: {} unique real tuples", shown.unique);
             let by_accident = shown.by_accident;
             assert!(shown.unique <= by_accident, "{method}: {by_accident} by accident");
@@ -265,7 +271,7 @@ async fn hold(table: &Table, bounds: [(&str, f64); 2], least_retention: f64, con
             largest = largest.max(shown.unique);
         }
     }
-    let control = table.control(control).await;
+    let control = table.control(&originals, control).await;
     assert!(control > 2.0 * largest, "the attack finds {control} where rows are whole");
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::method::Family;
 
-use crate::{rows, session};
+use crate::attacks::{rows, session};
 
 fn methods() -> impl Iterator<Item = &'static str> {
     let all = datafusion_anonymize::method::methods();

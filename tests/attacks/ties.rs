@@ -20,7 +20,7 @@ use datafusion_anonymize::model::{
     Cancel, Classes, Purpose, Requirement, RowKeys, RowTable, Secret, Seed, SensitiveColumn, Store,
 };
 
-use crate::{rows, session};
+use crate::attacks::{rows, session};
 
 const K: u32 = 10;
 const VALUES: u64 = 10;

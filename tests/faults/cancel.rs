@@ -8,9 +8,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_anonymize::method::{Family, methods};
 use futures::StreamExt;
 
-use crate::gate::Gate;
-use crate::input::{End, RELEASE, broken};
-use crate::{eventually, session};
+use crate::faults::gate::Gate;
+use crate::faults::input::{End, RELEASE, broken};
+use crate::faults::{eventually, session};
 
 const ROWS: usize = 50_000;
 const RELEASE_OF_CENSUS: &str = "SELECT * FROM anonymize(

@@ -17,10 +17,10 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
 use datafusion_anonymize::engine::{AnonymizeExtensionPlanner, StageReleases, register_sql};
 
-use crate::failure;
-use crate::input::{End, broken};
-use crate::shelf::{RELEASE, ROWS, Shelf, TARGETS};
-use crate::stores::{Fault, Faults, files};
+use crate::faults::failure;
+use crate::faults::input::{End, broken};
+use crate::faults::shelf::{RELEASE, ROWS, Shelf, TARGETS};
+use crate::faults::stores::{Fault, Faults, files};
 
 async fn run(context: &SessionContext, sql: &str) -> Result<u64> {
     let batches: Vec<RecordBatch> = context.sql(sql).await?.collect().await?;
@@ -299,8 +299,7 @@ async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
         .with_default_features()
         .with_query_planner(Arc::new(HostPlanner))
         .build();
-    let with_all = SessionContext::new_with_state(state);
-    datafusion_anonymize::register_all(&with_all).unwrap();
+    let with_all = crate::with_functions(SessionContext::new_with_state(state));
     for context in [with_rule, with_all] {
         let shelf = Shelf::disk();
         let before = shelf.contents().await;

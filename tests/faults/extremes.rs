@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::Int8Type;
 use datafusion::datasource::MemTable;
 use datafusion_anonymize::method::{Family, MethodOption, MethodRef, methods};
 
-use crate::{count, failure, unlimited};
+use crate::faults::{count, failure, unlimited};
 
 #[tokio::test]
 async fn nan_and_infinity_are_refused_where_they_would_be_ordered() {

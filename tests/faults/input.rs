@@ -15,7 +15,7 @@ use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, stream};
 
-use crate::{eventually, session};
+use crate::faults::{eventually, session};
 
 /// What comes after the batches of a partition.
 #[derive(Debug, Clone, Copy, PartialEq)]

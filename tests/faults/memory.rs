@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryPool};
 
-use crate::{eventually, session};
+use crate::faults::{eventually, session};
 
 const CLUSTERED: &str = "SELECT * FROM anonymize(
   (SELECT age, zip, education, occupation, person_id FROM sample_census(rows => 20000, seed => 7)),

@@ -15,7 +15,7 @@ use datafusion::parquet::file::statistics::Statistics;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
 
-use crate::unlimited;
+use crate::faults::unlimited;
 
 /// Rows of a row group.
 const ROWS: usize = 10;
@@ -346,7 +346,7 @@ async fn a_flipped_bit_is_an_error_that_shows_no_value() {
     std::fs::write(&path, flipped).unwrap();
     let context = unlimited();
     context.register_parquet("lake", &file, Default::default()).await.unwrap();
-    let message = crate::failure(&context, release).await;
+    let message = crate::faults::failure(&context, release).await;
     assert!(!message.contains("marker"), "{message}");
     println!("{message}");
 }

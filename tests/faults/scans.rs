@@ -9,7 +9,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use tempfile::TempDir;
 
-use crate::{count, unlimited};
+use crate::faults::{count, unlimited};
 
 /// A session whose table `lake` is a Parquet file. One town and one age stand out.
 async fn lake() -> (SessionContext, TempDir) {

@@ -12,8 +12,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
 use url::Url;
 
-use crate::eventually;
-use crate::stores::{Contents, Fault, Faults, FaultyStore, files, objects};
+use crate::faults::eventually;
+use crate::faults::stores::{Contents, Fault, Faults, FaultyStore, files, objects};
 
 pub const ROWS: u64 = 600;
 pub const RELEASE: &str =
@@ -119,9 +119,7 @@ impl Shelf {
         // Several files, and several parts of each.
         execution.minimum_parallel_output_files = ConfigNonZeroUsize::try_new(2).unwrap();
         execution.objectstore_writer_buffer_size = 4096;
-        let context = SessionContext::new_with_config(config);
-        datafusion_anonymize::register_all(&context).unwrap();
-        anonymize_sample::register(&context).unwrap();
+        let context = crate::session(config);
         let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
         let url = match self {
             Self::Memory(_) => "memory://shelf",

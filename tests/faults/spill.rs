@@ -23,16 +23,23 @@ use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
 use datafusion_anonymize::method::{Family, MethodOption, methods};
 use futures::StreamExt;
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
-use crate::gate::Gate;
-use crate::{eventually, unlimited};
+use crate::faults::gate::Gate;
+use crate::faults::{eventually, unlimited};
+use crate::with_functions;
 
 const ROWS: usize = 40_000;
 const HIERARCHIES: &str =
     "hierarchies => {age: intervals(5, 10, 20), hours_per_week: intervals(10, 50)}";
 
-/// The census in two partitions, and its size in memory.
+/// The census in two partitions, and its size in memory. All tests read the same.
 async fn census() -> (Vec<Vec<RecordBatch>>, usize) {
+    static CENSUS: OnceCell<(Vec<Vec<RecordBatch>>, usize)> = OnceCell::const_new();
+    CENSUS.get_or_init(generated).await.clone()
+}
+
+async fn generated() -> (Vec<Vec<RecordBatch>>, usize) {
     let sql = format!("SELECT * FROM sample_census(rows => {ROWS}, seed => 7, missing => 0.01)");
     let batches = unlimited().sql(&sql).await.unwrap().collect().await.unwrap();
     let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
@@ -68,8 +75,7 @@ impl Limited {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool));
         let runtime = runtime.with_disk_manager_builder(disk).build_arc().unwrap();
         let config = SessionConfig::new().with_target_partitions(2).with_batch_size(512);
-        let context = SessionContext::new_with_config_rt(config, runtime);
-        datafusion_anonymize::register_all(&context).unwrap();
+        let context = with_functions(SessionContext::new_with_config_rt(config, runtime));
         let table = MemTable::try_new(census[0][0].schema(), census.to_vec()).unwrap();
         context.register_table("census", Arc::new(table)).unwrap();
         Self { context, pool, directory }

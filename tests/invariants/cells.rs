@@ -9,8 +9,8 @@ use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_anonymize::method::{Family, MethodOption, methods};
 
-use crate::release::{registered, rows, takes};
-use crate::wait;
+use crate::invariants::release::{registered, rows, takes};
+use crate::invariants::wait;
 
 /// Methods that work in cells, with the options they need.
 fn in_cells_with() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -25,8 +25,7 @@ fn in_cells_with() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn census(rows: usize) -> RecordBatch {
-    let context = SessionContext::new();
-    anonymize_sample::register(&context).unwrap();
+    let context = crate::session(SessionConfig::new());
     let sql = format!(
         "SELECT age, sex, education, zip, birth_date, hours_per_week, occupation, \
          row_number() OVER (ORDER BY person_id, age, zip, birth_date, occupation) AS person_id \
@@ -53,8 +52,7 @@ fn dealt(table: &RecordBatch, partitions: usize, reversed: bool) -> Vec<Vec<Reco
 
 fn session(parts: Vec<Vec<RecordBatch>>, (threads, batch_size): (usize, usize)) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_size);
-    let context = SessionContext::new_with_config(config);
-    datafusion_anonymize::register_all(&context).unwrap();
+    let context = crate::session(config);
     let schema = parts.iter().flatten().next().unwrap().schema();
     context.register_table("census", Arc::new(MemTable::try_new(schema, parts).unwrap())).unwrap();
     context
@@ -386,8 +384,7 @@ fn cells_lose_little() {
 /// Classes that look alike come from several cells. Their order must not tell from which.
 #[test]
 fn the_order_of_classes_does_not_tell_their_cells() {
-    let context = SessionContext::new();
-    datafusion_anonymize::register_all(&context).unwrap();
+    let context = crate::session(SessionConfig::new());
     wait(async {
         let numbers =
             "SELECT 10000 + value * 22 AS truth FROM generate_series(0, 3999) AS t(value)";

@@ -3,11 +3,11 @@
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
-use crate::people::{Person, batch};
+use crate::invariants::people::{Person, batch};
 use datafusion_anonymize::method::MethodOption;
 
-use crate::release::{Request, SPLITS, methods, session, takes};
-use crate::wait;
+use crate::invariants::release::{Request, SPLITS, methods, session, takes};
+use crate::invariants::wait;
 
 /// Eight people of two diseases.
 fn eight() -> SessionContext {
@@ -82,7 +82,7 @@ fn the_whole_table_as_one_class_is_a_release() {
         for more in ["", models] {
             let request = Request { method, more, ..Request::new(8) };
             let sql = format!("SELECT count(DISTINCT class_id) AS classes FROM {}", request.call());
-            let rows = wait(crate::release::rows(&context, &sql)).unwrap();
+            let rows = wait(crate::invariants::release::rows(&context, &sql)).unwrap();
             assert_eq!(rows, ["1"]);
         }
     }

@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use datafusion_anonymize::method::{Family, MethodOption};
 use proptest::prelude::*;
 
-use crate::covers::{Cell, covers};
-use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::promises::{cases, check_conservation};
-use crate::release::{HIERARCHIES, Published, Request, methods_of, published_by, rows, session};
-use crate::wait;
+use crate::invariants::covers::{Cell, covers};
+use crate::invariants::people::{
+    Person, QUASI_IDENTIFIERS, batch, dealt, originals, people, people_and_order,
+};
+use crate::invariants::promises::{cases, check_conservation};
+use crate::invariants::release::{
+    HIERARCHIES, Published, Request, check_same, methods_of, published_by, session,
+};
+use crate::invariants::wait;
 
 /// The methods that take several constraints.
 fn methods() -> impl Iterator<Item = &'static str> {
@@ -115,10 +119,7 @@ proptest! {
 
     #[test]
     fn the_release_depends_neither_on_order_nor_on_threads(
-        (people, order) in people().prop_flat_map(|people| {
-            let order: Vec<u32> = (0..people.len() as u32).collect();
-            (Just(people), Just(order).prop_shuffle())
-        }),
+        (people, order) in people_and_order(),
         constraints in constraints(), partitions in 1usize..5, rows_per_batch in 1usize..40,
         threads in 1usize..5,
     ) {
@@ -128,14 +129,7 @@ proptest! {
         for method in methods() {
             for more in ["", ", suppress => 'rows'"] {
                 let sql = format!("SELECT * FROM {}", call(method, &constraints, more));
-                let (one, other) = (wait(rows(&one, &sql)), wait(rows(&other, &sql)));
-                match (one, other) {
-                    (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
-                    (one, other) => {
-                        let (one, other) = (one.unwrap_err(), other.unwrap_err());
-                        prop_assert_eq!(one.strip_backtrace(), other.strip_backtrace());
-                    }
-                }
+                check_same(&one, &other, &sql);
             }
         }
     }

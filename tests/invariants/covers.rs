@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate};
 
-use crate::people::Original;
+use crate::invariants::people::Original;
 
 /// A published cell.
 #[derive(Debug, Clone, PartialEq)]

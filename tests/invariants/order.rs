@@ -1,8 +1,8 @@
 //! The order of rows tells nothing that their published values do not tell.
 
-use crate::people::{Person, batch};
-use crate::release::{Request, methods, rows, session};
-use crate::wait;
+use crate::invariants::people::{Person, batch};
+use crate::invariants::release::{Request, methods, rows, session};
+use crate::invariants::wait;
 use datafusion::prelude::SessionContext;
 
 /// 120 people of few kinds, so that classes have ties in every column.

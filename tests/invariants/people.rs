@@ -46,6 +46,14 @@ pub fn people() -> impl Strategy<Value = Vec<Person>> {
     })
 }
 
+/// People, and another order of them.
+pub fn people_and_order() -> impl Strategy<Value = (Vec<Person>, Vec<u32>)> {
+    people().prop_flat_map(|people| {
+        let order: Vec<u32> = (0..people.len() as u32).collect();
+        (Just(people), Just(order).prop_shuffle())
+    })
+}
+
 /// The table of some people; `id` is the number of the row.
 pub fn batch(people: &[Person]) -> RecordBatch {
     let cells = |column: usize| people.iter().map(move |person| person.cells[column]);

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_anonymize::method::{Family, MethodOption, MethodRef};
 
-use crate::covers::Cell;
-use crate::people::{Person, QUASI_IDENTIFIERS};
+use crate::invariants::covers::Cell;
+use crate::invariants::people::{Person, QUASI_IDENTIFIERS};
+use crate::invariants::wait;
+use crate::texts;
 
 /// Every method that makes classes under one requirement.
 pub fn methods() -> impl Iterator<Item = &'static str> {
@@ -106,8 +107,7 @@ pub fn session(
     batch_size: usize,
 ) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_size);
-    let context = SessionContext::new_with_config(config);
-    datafusion_anonymize::register_all(&context).unwrap();
+    let context = crate::session(config);
     let schema = partitions.iter().flatten().next().unwrap().schema();
     let table = MemTable::try_new(schema, partitions).unwrap();
     context.register_table("people", Arc::new(table)).unwrap();
@@ -117,19 +117,18 @@ pub fn session(
 /// The rows of a query, every one written out.
 pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let batches = context.sql(sql).await?.collect().await?;
-    let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> =
-            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-        for row in 0..batch.num_rows() {
-            let cells: Vec<String> =
-                columns.iter().map(|cells| cells.value(row).to_string()).collect();
-            rows.push(cells.join(" | "));
+    Ok(texts(&batches, "NULL").into_iter().map(|cells| cells.join(" | ")).collect())
+}
+
+/// Both sessions give the same rows, or refuse in the same words.
+pub fn check_same(one: &SessionContext, other: &SessionContext, sql: &str) {
+    match (wait(rows(one, sql)), wait(rows(other, sql))) {
+        (Ok(one), Ok(other)) => assert_eq!(one, other),
+        (one, other) => {
+            let (one, other) = (one.unwrap_err(), other.unwrap_err());
+            assert_eq!(one.strip_backtrace(), other.strip_backtrace());
         }
     }
-    Ok(rows)
 }
 
 /// A published row: the cells of the quasi-identifiers, and what is published as it is.
@@ -173,24 +172,24 @@ fn published_batch(batch: &RecordBatch) -> Vec<Published> {
 }
 
 fn column_cells(column: &ArrayRef) -> Vec<Cell> {
-    let cell = |row: usize| {
-        if column.is_null(row) {
-            return Cell::Missing;
+    let cells: Vec<Option<Cell>> = match column.data_type() {
+        DataType::Dictionary(..) => {
+            let texts = cast(column, &DataType::Utf8).unwrap();
+            let label = |text: Option<&str>| text.map(|text| Cell::Label(text.to_owned()));
+            texts.as_string::<i32>().iter().map(label).collect()
         }
-        match column.data_type() {
-            DataType::Dictionary(..) => {
-                let texts = cast(column, &DataType::Utf8).unwrap();
-                Cell::Label(texts.as_string::<i32>().value(row).to_owned())
-            }
-            DataType::Struct(_) => {
-                let bounds = column.as_struct();
-                let end = |name| numbers(bounds.column_by_name(name).unwrap())[row];
-                Cell::Bounds(end("lower").unwrap(), end("upper").unwrap())
-            }
-            _ => Cell::Mean(numbers(column)[row].unwrap()),
+        DataType::Struct(_) => {
+            let ends = |name| numbers(column.as_struct().column_by_name(name).unwrap());
+            let bounds = ends("lower").into_iter().zip(ends("upper"));
+            bounds.map(|(lower, upper)| Some(Cell::Bounds(lower?, upper?))).collect()
         }
+        _ => numbers(column).into_iter().map(|number| number.map(Cell::Mean)).collect(),
     };
-    (0..column.len()).map(cell).collect()
+    let cell = |(row, cell): (usize, Option<Cell>)| match column.is_null(row) {
+        true => Cell::Missing,
+        false => cell.unwrap(),
+    };
+    cells.into_iter().enumerate().map(cell).collect()
 }
 
 /// Numbers, days or seconds.

@@ -11,10 +11,10 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use datafusion::physical_plan::displayable;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use tempfile::TempDir;
 
-use crate::wait;
+use crate::invariants::wait;
 
 const MARKERS: [&str; 4] = ["XMARKERX", "987654321", "9.87654321", "SEEDMARKER"];
 
@@ -47,8 +47,7 @@ fn marked() -> RecordBatch {
 }
 
 async fn lake() -> (SessionContext, TempDir) {
-    let context = SessionContext::new();
-    datafusion_anonymize::register_all(&context).unwrap();
+    let context = crate::session(SessionConfig::new());
     context.register_batch("memory", marked()).unwrap();
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("lake.parquet").display().to_string();
@@ -148,7 +147,7 @@ fn plans_hold_no_values() {
             ["EXPLAIN", "EXPLAIN FORMAT TREE", "EXPLAIN ANALYZE", "EXPLAIN ANALYZE VERBOSE"]
         {
             let sql = format!("{explain} SELECT age, note FROM {call} WHERE disease <> 'd1'");
-            let rows = crate::release::rows(&context, &sql).await.unwrap();
+            let rows = crate::invariants::release::rows(&context, &sql).await.unwrap();
             assert!(rows.concat().contains("Anonymize"), "{rows:?}");
             check(explain, &rows.join("\n"));
         }
@@ -206,8 +205,7 @@ fn descriptions_of_raw_columns_are_not_carried_over() {
     let ages: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3, 4]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![ages]).unwrap();
     wait(async {
-        let context = SessionContext::new();
-        datafusion_anonymize::register_all(&context).unwrap();
+        let context = crate::session(SessionConfig::new());
         let table = MemTable::try_new(schema, vec![vec![batch]]).unwrap();
         context.register_table("people", Arc::new(table)).unwrap();
         let sql = "SELECT * FROM anonymize(people, k => 2, quasi_identifiers => ['age'])";

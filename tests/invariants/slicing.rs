@@ -5,11 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion_anonymize::method::Family;
 use proptest::prelude::*;
 
-use crate::covers::{Cell, covers};
-use crate::people::{Person, QUASI_IDENTIFIERS, batch, dealt, originals, people};
-use crate::promises::cases;
-use crate::release::{HIERARCHIES, Published, methods_of, published_by, registered, rows, session};
-use crate::wait;
+use crate::invariants::covers::{Cell, covers};
+use crate::invariants::people::{
+    Person, QUASI_IDENTIFIERS, batch, dealt, originals, people, people_and_order,
+};
+use crate::invariants::promises::cases;
+use crate::invariants::release::{
+    HIERARCHIES, Published, check_same, methods_of, published_by, registered, rows, session,
+};
+use crate::invariants::wait;
 
 fn methods() -> impl Iterator<Item = &'static str> {
     methods_of(Family::Slices).map(|method| method.name())
@@ -111,10 +115,7 @@ proptest! {
 
     #[test]
     fn a_sliced_release_depends_neither_on_order_nor_on_threads(
-        (people, order) in people().prop_flat_map(|people| {
-            let order: Vec<u32> = (0..people.len() as u32).collect();
-            (Just(people), Just(order).prop_shuffle())
-        }),
+        (people, order) in people_and_order(),
         partitions in 1usize..5, rows_per_batch in 1usize..40, threads in 1usize..5,
     ) {
         let table = batch(&people);
@@ -123,13 +124,7 @@ proptest! {
         for method in methods() {
             for columns in ["*", "age, disease", "bucket_id", "town"] {
                 let sql = format!("SELECT {columns} FROM {}", call(method, 3, 2, ", rare_below => 0.1"));
-                match (wait(rows(&one, &sql)), wait(rows(&other, &sql))) {
-                    (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
-                    (one, other) => {
-                        let (one, other) = (one.unwrap_err(), other.unwrap_err());
-                        prop_assert_eq!(one.strip_backtrace(), other.strip_backtrace());
-                    }
-                }
+                check_same(&one, &other, &sql);
             }
         }
     }

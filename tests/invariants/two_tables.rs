@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use datafusion::prelude::SessionContext;
 use proptest::prelude::*;
 
-use crate::people::{Person, batch, dealt, people};
-use crate::promises::cases;
-use crate::release::{rows, session};
-use crate::wait;
+use crate::invariants::people::{Person, batch, dealt, people, people_and_order};
+use crate::invariants::promises::cases;
+use crate::invariants::release::{check_same, rows, session};
+use crate::invariants::wait;
 
 /// Levels of `d0`, `d1`, `d2`, `d3` and of the missing value.
 const LEVELS: &str =
@@ -125,10 +125,7 @@ proptest! {
 
     #[test]
     fn both_tables_depend_neither_on_order_nor_on_threads(
-        (people, order) in people().prop_flat_map(|people| {
-            let order: Vec<u32> = (0..people.len() as u32).collect();
-            (Just(people), Just(order).prop_shuffle())
-        }),
+        (people, order) in people_and_order(),
         partitions in 1usize..5, rows_per_batch in 1usize..40, threads in 1usize..5,
     ) {
         let table = batch(&people);
@@ -138,13 +135,7 @@ proptest! {
         for (publish, variant) in tables.into_iter().flat_map(|t| [(t, "best"), (t, "paper")]) {
             let more = format!(", alpha => 0.5, variant => '{variant}'");
             let sql = format!("SELECT * FROM {}", call(3, &more, publish));
-            match (wait(rows(&one, &sql)), wait(rows(&other, &sql))) {
-                (Ok(one), Ok(other)) => prop_assert_eq!(one, other),
-                (one, other) => {
-                    let (one, other) = (one.unwrap_err(), other.unwrap_err());
-                    prop_assert_eq!(one.strip_backtrace(), other.strip_backtrace());
-                }
-            }
+            check_same(&one, &other, &sql);
         }
     }
 }

@@ -3,9 +3,9 @@
 use datafusion::error::Result;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::register_all;
 
 use super::{PATIENTS, message, report, run, session};
+use crate::with_functions;
 
 #[tokio::test]
 async fn predicates_judge_the_report_and_not_the_rows() -> Result<()> {
@@ -44,7 +44,7 @@ async fn plans_show_what_was_asked_and_no_values() -> Result<()> {
 async fn memory_is_asked_for() -> Result<()> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(2_000_000, 1.0).build_arc()?;
     let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
-    register_all(&context)?;
+    let context = with_functions(context);
     let original = "(SELECT value AS id FROM generate_series(1, 300000))";
     let call = format!("utility_report({original}, {original}, quasi_identifiers => ['id'])");
     let message = message(&context, &call).await;

@@ -7,9 +7,8 @@ use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_anonymize::engine::AnonymizeExec;
-use datafusion_anonymize::register_all;
 
 use super::{report, run, session};
 
@@ -45,9 +44,7 @@ const HIERARCHIES: &str = "{age: intervals(5, 10, 20), zip: prefixes(4, 3, 2), \
      birth_date: date_steps('month', 'year', 'decade')}";
 
 async fn round_trip(missing: f64, hierarchies: &str, options: &str) -> Result<()> {
-    let context = SessionContext::new();
-    register_all(&context)?;
-    anonymize_sample::register(&context)?;
+    let context = crate::session(SessionConfig::new());
     run(
         &context,
         &format!(

@@ -1,7 +1,4 @@
 //! Real processes on loopback: one scheduler, two executors, Parquet files in a directory that all of them see.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod shared;
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -10,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use datafusion::prelude::SessionContext;
-use shared::{CALL, call, census, directory, local, number, ports, rows};
+
+use crate::{CALL, call, census, directory, local, number, ports, rows};
 
 /// Processes that end with the test, also when it panics.
 struct Cluster {

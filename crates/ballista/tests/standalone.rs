@@ -1,11 +1,9 @@
 //! Queries on a scheduler and an executor inside this process: plans go through the codecs, stages through
 //! shuffle files.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-mod shared;
 
 use datafusion::prelude::SessionContext;
-use shared::{CALL, call, census, in_cells, local, number, rows};
+
+use crate::{CALL, call, census, in_cells, local, number, rows};
 
 async fn cluster(directory: &std::path::Path) -> SessionContext {
     let context = anonymize_ballista::standalone().await.unwrap();
@@ -15,7 +13,7 @@ async fn cluster(directory: &std::path::Path) -> SessionContext {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_is_that_of_one_machine() {
-    let directory = shared::directory(3000);
+    let directory = crate::directory(3000);
     let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
     for (method, more) in in_cells() {
         let sql = format!("SELECT * FROM {}", call(method, more));
@@ -27,7 +25,7 @@ async fn the_release_is_that_of_one_machine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn methods_that_do_not_work_in_cells_run_in_one_task() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
     for sql in [
         "SELECT * FROM anonymize((SELECT age, sex FROM census), quasi_identifiers => ['age', 'sex'], method => \
@@ -46,7 +44,7 @@ async fn methods_that_do_not_work_in_cells_run_in_one_task() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reports_hierarchies_and_samples_work_there() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let cluster = cluster(directory.path()).await;
     let with = CALL.replace(
         "seed =>",
@@ -71,7 +69,7 @@ async fn reports_hierarchies_and_samples_work_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_are_written_whole_or_not_at_all() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let cluster = cluster(directory.path()).await;
     let target = directory.path().join("release/");
     let copy = |call: &str| {
@@ -95,7 +93,7 @@ async fn copies_are_written_whole_or_not_at_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_reach_the_scheduler() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let cluster = cluster(directory.path()).await;
     rows(&cluster, "SET anonymize.cells = 3").await.unwrap();
     let analyze = format!("EXPLAIN ANALYZE SELECT * FROM {CALL}");
@@ -112,7 +110,7 @@ async fn settings_reach_the_scheduler() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unions_of_releases_have_every_row_once_whatever_planner_is_asked_for() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let (cluster, local) = (cluster(directory.path()).await, local(directory.path()).await);
     let other = CALL.replace("k => 5", "k => 9");
     let sql = format!("SELECT * FROM {CALL} UNION ALL SELECT * FROM {other}");
@@ -133,7 +131,7 @@ async fn unions_of_releases_have_every_row_once_whatever_planner_is_asked_for() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_that_write_a_release_explain_themselves_or_say_what_to_write() {
-    let directory = shared::directory(1000);
+    let directory = crate::directory(1000);
     let cluster = cluster(directory.path()).await;
     let target = directory.path().join("release");
     let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}/' STORED AS PARQUET", target.display());

@@ -4,6 +4,8 @@
 //! to six rows, each way as likely as it is drawn, and of five columns and seven rows. Where no part repeats only the
 //! pairing of persons and sensitive values is unknown, and buckets of up to five columns and ten rows are searched for the worst.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::method::slicing::permutation::permutations;
 use crate::method::slicing::promise::needed_rows;
@@ -58,13 +60,14 @@ impl Attack {
         let column = taken.len() - 1;
         let (person, rows) = (placing.len(), self.sensitive.len());
         if column == self.seen.len() {
-            // How many are left hardly differs, and costs too much to count in larger buckets.
-            let counted = if rows > 6 { 0 } else { taken.len() };
-            return (2..counted).map(|drawn| 1.0 / possible(&taken[..drawn])).product();
+            return 1.0;
         }
         if person == rows {
             taken.push(std::mem::take(placing));
-            let weight = self.placings(taken, &mut Vec::new());
+            // How many are left for the next column hardly differs, and costs too much to count in larger buckets.
+            let is_counted = rows <= 6 && taken.len() <= self.seen.len();
+            let left = if is_counted { possible(taken) } else { 1.0 };
+            let weight = self.placings(taken, &mut Vec::new()) / left;
             *placing = taken.pop().unwrap_or_default();
             return weight;
         }
@@ -133,18 +136,30 @@ fn draws(mut state: u64) -> impl FnMut(u32) -> u32 {
     }
 }
 
-/// The largest chances over many buckets of two to five columns whose parts repeat, by columns, each with the number of
-/// buckets. Those that `allows` refuses, given the rows of the most frequent value, all rows and columns, are left out.
-fn attacked(allows: impl Fn(usize, usize, usize) -> bool) -> Result<BTreeMap<usize, (f64, usize)>> {
+/// A bucket that was attacked.
+struct Attacked {
+    columns: usize,
+    rows: usize,
+    /// Rows of the most frequent sensitive value.
+    most: usize,
+    chance: f64,
+}
+
+/// Many buckets of two to five columns whose parts repeat. Counting takes long, so every bucket is attacked once.
+static ATTACKED: LazyLock<Vec<Attacked>> =
+    LazyLock::new(|| attacked().unwrap_or_else(|error| panic!("{error}")));
+
+fn attacked() -> Result<Vec<Attacked>> {
     let mut draw = draws(42);
     let seed = Seed::from_bytes(b"attack");
-    let mut found: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+    let mut attacked = Vec::new();
     for number in 0..400 {
         let columns = if number % 20 == 0 { 5 } else { 2 + draw(3) as usize };
         let rows = if columns == 5 { 7 } else { 3 + draw(4) as usize };
         let different = if draw(2) == 0 { rows } else { 1 + draw(rows as u32) as usize };
         let sensitive: Vec<u32> = (0..rows as u32).map(|at| at % different as u32).collect();
-        if columns > rows || !allows(rows.div_ceil(different), rows, columns) {
+        // Where all have one value, it is everybody's.
+        if columns > rows || different == 1 {
             continue;
         }
         // Counting costs the product of all ways to place equal parts.
@@ -156,17 +171,27 @@ fn attacked(allows: impl Fn(usize, usize, usize) -> bool) -> Result<BTreeMap<usi
         let seen =
             seen.map(|(known, placed)| placed.iter().map(|at| known[*at as usize]).collect());
         let attack = Attack { seen: seen.collect(), known, sensitive };
-        let (worst, buckets) = found.entry(columns).or_default();
-        *worst = worst.max(attack.chance());
+        let most = rows.div_ceil(different);
+        attacked.push(Attacked { columns, rows, most, chance: attack.chance() });
+    }
+    Ok(attacked)
+}
+
+/// The largest chances by columns, each with the number of buckets that are allowed.
+fn worst(is_allowed: impl Fn(&Attacked) -> bool) -> BTreeMap<usize, (f64, usize)> {
+    let mut found: BTreeMap<usize, (f64, usize)> = BTreeMap::new();
+    for bucket in ATTACKED.iter().filter(|bucket| is_allowed(bucket)) {
+        let (worst, buckets) = found.entry(bucket.columns).or_default();
+        *worst = worst.max(bucket.chance);
         *buckets += 1;
     }
-    Ok(found)
+    found
 }
 
 #[test]
-fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() -> Result<()> {
+fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() {
     for l in 2..=3 {
-        let found = attacked(|most, rows, columns| needed_rows(l * most, columns) <= rows)?;
+        let found = worst(|bucket| needed_rows(l * bucket.most, bucket.columns) <= bucket.rows);
         for (columns, (worst, buckets)) in &found {
             println!("l = {l}, {columns} columns: {worst:.3} at worst in {buckets} buckets");
             assert!(*worst <= 1.0 / l as f64 + 1e-9, "{worst} where l = {l}, {columns} columns");
@@ -175,15 +200,13 @@ fn nobody_names_a_sensitive_value_with_more_than_the_chance_asked_for() -> Resul
         let reached: Vec<usize> = found.into_keys().collect();
         assert_eq!(reached, if l == 2 { vec![2, 3, 4, 5] } else { vec![2, 3] });
     }
-    Ok(())
 }
 
 #[test]
-fn different_values_alone_give_more_away() -> Result<()> {
-    let found = attacked(|most, rows, _| most < rows)?;
+fn different_values_alone_give_more_away() {
+    let found = worst(|_| true);
     assert_eq!(found.len(), 4);
     assert!(found.values().all(|(worst, buckets)| *worst > 0.5 && *buckets > 4), "{found:?}");
-    Ok(())
 }
 
 /// Looks for columns that give as much away as possible by changing places of parts that may be changed.

@@ -2,7 +2,6 @@
 //!
 //! One file per attacker. Each shows that its attack works where it should (a control), asserts a bound on
 //! what it gains from a release, and prints the figures that `docs/privacy.md` quotes.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod alpha_k;
 mod classes;
@@ -15,19 +14,13 @@ mod slicing;
 mod suppressed;
 mod ties;
 
-use std::path::PathBuf;
-
 use datafusion::arrow::array::Array;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 use datafusion::prelude::*;
 
-/// A session with the functions.
 fn session() -> SessionContext {
-    let context = SessionContext::new();
-    datafusion_anonymize::register_all(&context).unwrap();
-    anonymize_sample::register(&context).unwrap();
-    context
+    crate::session(SessionConfig::new())
 }
 
 /// Every cell of a query's result as text, `None` for NULL.
@@ -48,13 +41,4 @@ async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<Vec<Option<Stri
         }
     }
     Ok(rows)
-}
-
-/// Where the Adult census is, or a note that the test is skipped.
-fn adult(test: &str) -> Option<PathBuf> {
-    let directory = std::env::var_os("ADULT_DIR").map(PathBuf::from);
-    if directory.is_none() {
-        println!("{test}: SKIPPED, nothing was checked: ADULT_DIR is not set");
-    }
-    directory
 }

@@ -1,7 +1,6 @@
 //! The promises of ARCHITECTURE.md over generated tables, for every method, split and kind of range.
 //!
 //! Rows carry a unique kept column `id`, so that a published row can be put beside its original.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cells;
 mod closed;

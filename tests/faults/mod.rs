@@ -1,5 +1,4 @@
 //! What happens when something goes wrong, or when the input is extreme.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cancel;
 mod copy;
@@ -21,14 +20,13 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use crate::with_functions;
+
 /// A session that knows the functions and takes its memory from the pool.
 fn session(pool: Arc<dyn MemoryPool>) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc().unwrap();
     let config = SessionConfig::new().with_target_partitions(2);
-    let context = SessionContext::new_with_config_rt(config, runtime);
-    datafusion_anonymize::register_all(&context).unwrap();
-    anonymize_sample::register(&context).unwrap();
-    context
+    with_functions(SessionContext::new_with_config_rt(config, runtime))
 }
 
 /// A session without a memory limit.

@@ -1,8 +1,6 @@
 //! `privacy_report` and `utility_report` on tables whose measures were computed by hand, and on
 //! releases whose loss the operator itself knows.
 
-#![allow(clippy::unwrap_used)]
-
 mod privacy;
 mod queries;
 mod releases;
@@ -12,15 +10,10 @@ use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::register_all;
 
 fn session() -> SessionContext {
     // Small batches and several partitions, so that classes straddle batches.
-    let config = SessionConfig::new().with_batch_size(7).with_target_partitions(3);
-    let context = SessionContext::new_with_config(config);
-    register_all(&context).unwrap();
-    anonymize_sample::register(&context).unwrap();
-    context
+    crate::session(SessionConfig::new().with_batch_size(7).with_target_partitions(3))
 }
 
 /// One line of a report.

@@ -1,5 +1,8 @@
 //! A shared directory of Parquet files, and the same questions to a cluster and to one machine.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod cluster;
+mod standalone;
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -12,7 +15,7 @@ use datafusion_anonymize::method::{Family, methods};
 use tempfile::TempDir;
 
 /// Methods that work in cells, with the options they need.
-pub fn in_cells() -> impl Iterator<Item = (&'static str, &'static str)> {
+fn in_cells() -> impl Iterator<Item = (&'static str, &'static str)> {
     methods().filter(|method| method.works_in_cells()).map(|method| {
         let more = match method.name() {
             "rounded" => ", l => 2, t => 0.6",
@@ -25,18 +28,18 @@ pub fn in_cells() -> impl Iterator<Item = (&'static str, &'static str)> {
     })
 }
 
-pub const CALL: &str = "anonymize((SELECT age, sex, education, zip, occupation FROM census), k => 5, \
+const CALL: &str = "anonymize((SELECT age, sex, education, zip, occupation FROM census), k => 5, \
                         quasi_identifiers => ['age', 'sex', 'education', 'zip'], sensitive => ['occupation'], \
                         class_id => true, seed => 'unspeakable secret')";
 
-pub fn call(method: &str, more: &str) -> String {
+fn call(method: &str, more: &str) -> String {
     let unit = if more.contains("privacy_unit") { ", person_id" } else { "" };
     CALL.replace("occupation FROM", &format!("occupation{unit} FROM"))
         .replace("seed =>", &format!("method => '{method}'{more}, seed =>"))
 }
 
 /// A directory in which `census/` has four files with so many rows together.
-pub fn directory(rows: usize) -> TempDir {
+fn directory(rows: usize) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
     let write = async move {
@@ -56,7 +59,7 @@ pub fn directory(rows: usize) -> TempDir {
     directory
 }
 
-pub async fn census(context: &SessionContext, directory: &Path) {
+async fn census(context: &SessionContext, directory: &Path) {
     let sql = format!(
         "CREATE EXTERNAL TABLE census STORED AS PARQUET LOCATION '{}/census/'",
         directory.display()
@@ -65,7 +68,7 @@ pub async fn census(context: &SessionContext, directory: &Path) {
 }
 
 /// One machine with as many cells as a cluster has.
-pub async fn local(directory: &Path) -> SessionContext {
+async fn local(directory: &Path) -> SessionContext {
     let config = SessionConfig::new()
         .with_target_partitions(2)
         .set_bool("datafusion.execution.parquet.schema_force_view_types", false);
@@ -78,7 +81,7 @@ pub async fn local(directory: &Path) -> SessionContext {
 }
 
 /// The rows of a query, every one written out.
-pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
+async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     let batches = context.sql(sql).await?.collect().await?;
     let options = FormatOptions::default().with_null("NULL");
     let mut rows = Vec::new();
@@ -95,14 +98,14 @@ pub async fn rows(context: &SessionContext, sql: &str) -> Result<Vec<String>> {
     Ok(rows)
 }
 
-pub async fn number(context: &SessionContext, sql: &str) -> i64 {
+async fn number(context: &SessionContext, sql: &str) -> i64 {
     let rows = rows(context, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     rows[0].parse().unwrap()
 }
 
 /// Free ports, all different, that the system gives to nobody by itself. Tests that run at the same time, in this
 /// process or in another, look for theirs elsewhere.
-pub fn ports<const N: usize>() -> [u16; N] {
+fn ports<const N: usize>() -> [u16; N] {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let begin = std::process::id().wrapping_mul(128);
