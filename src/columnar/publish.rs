@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::make_comparator;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array, new_null_array,
+};
 use arrow::compute::{SortOptions, cast, take};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
