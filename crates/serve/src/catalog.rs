@@ -3,11 +3,14 @@
 //! psql asks for sizes and descriptions in passing. There are none here, and what there is can still be told. What asks
 //! for more (privileges, roles, functions) fails, and says so in words of a client rather than of the engine.
 
-use datafusion::arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, StringArray};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility,
+    Volatility, create_udf,
 };
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion_postgres::pgwire::error::PgWireError;
@@ -37,8 +40,13 @@ pub fn functions() -> Vec<ScalarUDF> {
         let signature = Signature::new(signature, Volatility::Stable);
         ScalarUDF::new_from_impl(Fixed { name, value, signature })
     });
-    let pretty = Signature::exact(vec![DataType::Int64], Volatility::Immutable);
-    let pretty = ScalarUDF::new_from_impl(PrettySize { signature: pretty });
+    let pretty = create_udf(
+        "pg_size_pretty",
+        vec![DataType::Int64],
+        DataType::Utf8,
+        Volatility::Immutable,
+        Arc::new(pg_size_pretty),
+    );
     fixed.into_iter().chain([pretty]).collect()
 }
 
@@ -68,41 +76,17 @@ impl ScalarUDFImpl for Fixed {
     }
 }
 
-/// `pg_size_pretty`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct PrettySize {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for PrettySize {
-    fn name(&self) -> &str {
-        "pg_size_pretty"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _given: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let Some(sizes) = args.args.first() else {
-            return plan_err!("pg_size_pretty takes a size");
-        };
-        let sizes = sizes.to_array(args.number_rows)?;
-        let texts = (0..sizes.len()).map(|row| {
-            Ok(match ScalarValue::try_from_array(&sizes, row)? {
-                ScalarValue::Int64(bytes) => ScalarValue::Utf8(bytes.map(pretty_size)),
-                _ => ScalarValue::Utf8(None),
-            })
-        });
-        let texts = texts.collect::<Result<Vec<_>>>()?;
-        if texts.is_empty() {
-            return Ok(ColumnarValue::Scalar(ScalarValue::Utf8(None)));
+fn pg_size_pretty(args: &[ColumnarValue]) -> Result<ColumnarValue> {
+    let pretty = |bytes: Option<i64>| bytes.map(pretty_size);
+    match args {
+        [ColumnarValue::Array(sizes)] => {
+            let sizes = sizes.as_primitive::<Int64Type>().iter();
+            Ok(ColumnarValue::Array(Arc::new(sizes.map(pretty).collect::<StringArray>())))
         }
-        Ok(ColumnarValue::Array(ScalarValue::iter_to_array(texts)?))
+        [ColumnarValue::Scalar(ScalarValue::Int64(bytes))] => {
+            Ok(ColumnarValue::Scalar(ScalarValue::Utf8(pretty(*bytes))))
+        }
+        _ => plan_err!("pg_size_pretty takes a size"),
     }
 }
 

@@ -217,52 +217,36 @@ where
     C::Error: Debug,
     PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
 {
-    match client.portal_store().get_portal(name) {
-        Some(Entry::Value(portal)) if is_query(&portal) => {
-            Some(Box::pin(
-                async move { send_rows(&statements.session, client, &portal, most).await },
-            ))
+    let portal = match client.portal_store().get_portal(name) {
+        Some(Entry::Value(portal)) if is_query(&portal) => portal,
+        _ => return None,
+    };
+    Some(Box::pin(async move {
+        if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
+            return Err(PgWireError::NotReadyForQuery);
         }
-        _ => None,
-    }
-}
-
-async fn send_rows<C>(
-    session: &Session,
-    client: &mut C,
-    portal: &Portal<Prepared>,
-    most: usize,
-) -> PgWireResult<()>
-where
-    C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync,
-    C::PortalStore: PortalStore<Statement = Prepared>,
-    C::Error: Debug,
-    PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
-{
-    if !matches!(client.state(), PgWireConnectionState::ReadyForQuery) {
-        return Err(PgWireError::NotReadyForQuery);
-    }
-    client.set_state(PgWireConnectionState::QueryInProgress);
-    let shared = portal.state();
-    let mut progress = shared.lock().await;
-    if matches!(*progress, PortalExecutionState::Initial) {
-        match run_portal(session, client, portal, most).await? {
-            Response::Query(rows) => *progress = PortalExecutionState::Suspended(rows),
-            _ => return Err(wire::error(state::INTERNAL, "a query has no rows")),
-        }
-    }
-    match &mut *progress {
-        PortalExecutionState::Suspended(rows) => {
-            let sent = send_partial_query_response(client, rows, most).await;
-            if !matches!(sent, Ok(true)) {
-                *progress = PortalExecutionState::Finished;
+        client.set_state(PgWireConnectionState::QueryInProgress);
+        let shared = portal.state();
+        let mut progress = shared.lock().await;
+        if matches!(*progress, PortalExecutionState::Initial) {
+            match run_portal(&statements.session, client, &portal, most).await? {
+                Response::Query(rows) => *progress = PortalExecutionState::Suspended(rows),
+                _ => return Err(wire::error(state::INTERNAL, "a query has no rows")),
             }
-            sent?;
         }
-        _ => send_execution_response(client, Tag::new("SELECT").with_rows(0)).await?,
-    }
-    client.set_state(PgWireConnectionState::ReadyForQuery);
-    Ok(())
+        match &mut *progress {
+            PortalExecutionState::Suspended(rows) => {
+                let sent = send_partial_query_response(client, rows, most).await;
+                if !matches!(sent, Ok(true)) {
+                    *progress = PortalExecutionState::Finished;
+                }
+                sent?;
+            }
+            _ => send_execution_response(client, Tag::new("SELECT").with_rows(0)).await?,
+        }
+        client.set_state(PgWireConnectionState::ReadyForQuery);
+        Ok(())
+    }))
 }
 
 impl Statements {

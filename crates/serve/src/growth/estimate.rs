@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use datafusion::arrow::compute::{cast, kernels::length::length};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
-use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::logical_expr::ColumnarValue;
 
 /// Bytes that a row takes beside its values.
@@ -102,16 +101,8 @@ fn elements(argument: &ColumnarValue, rows: usize) -> usize {
 /// Values in all lists of an array, and in the lists within them.
 pub fn leaves(array: &ArrayRef) -> usize {
     match array.data_type() {
-        DataType::List(_) => {
-            let list = array.as_list::<i32>();
-            let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
-            leaves(&list.values().slice(first as usize, (last - first) as usize))
-        }
-        DataType::LargeList(_) => {
-            let list = array.as_list::<i64>();
-            let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
-            leaves(&list.values().slice(first as usize, (last - first) as usize))
-        }
+        DataType::List(_) => leaves_of::<i32>(array),
+        DataType::LargeList(_) => leaves_of::<i64>(array),
         DataType::FixedSizeList(..) => {
             let list = array.as_fixed_size_list();
             leaves(&list.slice(0, list.len()).values().clone()).max(list.len())
@@ -120,14 +111,17 @@ pub fn leaves(array: &ArrayRef) -> usize {
     }
 }
 
+fn leaves_of<O: OffsetSizeTrait>(array: &ArrayRef) -> usize {
+    let list = array.as_list::<O>();
+    let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
+    leaves(&list.values().slice(first.as_usize(), (last - first).as_usize()))
+}
+
 fn widest_of(arguments: &[ColumnarValue]) -> Result<usize> {
-    arguments.iter().try_fold(0usize, |sum, argument| {
-        let argument = match argument {
-            ColumnarValue::Array(array) => array.clone(),
-            ColumnarValue::Scalar(value) => value.to_array()?,
-        };
-        Ok(sum.saturating_add(width(&argument)?))
-    })
+    sum_of(arguments.iter().map(|argument| match argument {
+        ColumnarValue::Array(array) => width(array),
+        ColumnarValue::Scalar(value) => width(&value.to_array()?),
+    }))
 }
 
 /// The size of the largest value of an array.
@@ -154,10 +148,7 @@ pub fn width(array: &ArrayRef) -> Result<usize> {
             let entries: ArrayRef = Arc::new(array.as_map().entries().clone());
             longest(array)?.saturating_mul(width(&entries)?.max(16))
         }
-        DataType::Struct(_) => {
-            let fields = array.as_struct().columns().iter();
-            fields.map(width).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))?
-        }
+        DataType::Struct(_) => sum_of(array.as_struct().columns().iter().map(width))?,
         DataType::Dictionary(..) => match array.as_any_dictionary_opt() {
             Some(dictionary) => width(dictionary.values())?,
             None => array.get_array_memory_size(),
@@ -178,10 +169,7 @@ pub fn total(array: &ArrayRef) -> Result<usize> {
             let lengths = lengths(&ColumnarValue::Array(Arc::clone(array)), array.len())?;
             lengths.into_iter().fold(0, usize::saturating_add)
         }
-        DataType::Struct(_) => {
-            let fields = array.as_struct().columns().iter();
-            fields.map(total).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))?
-        }
+        DataType::Struct(_) => sum_of(array.as_struct().columns().iter().map(total))?,
         DataType::Dictionary(..) => match array.as_any_dictionary_opt() {
             // Every row has a key; a value that many rows have is there once.
             Some(dictionary) => {
@@ -194,7 +182,7 @@ pub fn total(array: &ArrayRef) -> Result<usize> {
     })
 }
 
-/// Bytes of a batch.
-pub fn batch_size(batch: &datafusion::arrow::array::RecordBatch) -> usize {
-    get_record_batch_memory_size(batch)
+/// The sum of sizes.
+pub fn sum_of(mut sizes: impl Iterator<Item = Result<usize>>) -> Result<usize> {
+    sizes.try_fold(0usize, |sum, size| Ok(sum.saturating_add(size?)))
 }

@@ -6,9 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{internal_err, resources_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -20,18 +21,16 @@ use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
 use super::Budget;
-use super::estimate::{batch_size, leaves, total, width};
+use super::estimate::{leaves, sum_of, total, width};
 
-/// Text up to that is never too wide for a window: it is what tables are made of.
+/// Values up to this size are never too wide for a window: ordinary tables have them.
 const ORDINARY: usize = 1 << 10;
 
-/// Looks at the rows of every input that an operator repeats.
+/// Checks the rows of every input that an operator repeats.
 #[derive(Debug)]
 pub struct RefuseWideRows {
     /// What the query may use.
@@ -73,14 +72,14 @@ impl RefuseWideRows {
             _ => return Ok(Transformed::no(node)),
         };
         let memory = self.budget.memory();
-        let look = |(index, child): (usize, &Arc<dyn ExecutionPlan>)| -> Arc<dyn ExecutionPlan> {
+        let checked = |(index, child): (usize, &Arc<dyn ExecutionPlan>)| -> Arc<dyn ExecutionPlan> {
             if index < first {
                 return Arc::clone(child);
             }
             let limits = Limits { repeated: repeated.clone(), widest, memory };
-            Arc::new(Look { input: Arc::clone(child), limits })
+            Arc::new(RefuseWideRowsExec { input: Arc::clone(child), limits })
         };
-        let children = node.children().into_iter().enumerate().map(look).collect();
+        let children = node.children().into_iter().enumerate().map(checked).collect();
         #[allow(deprecated)]
         let node = node.with_new_children(children)?;
         Ok(Transformed::yes(node))
@@ -169,21 +168,20 @@ struct Limits {
 
 impl Limits {
     fn check(&self, batch: &RecordBatch, seen: &mut Seen) -> Result<()> {
-        if matches!(self.repeated, Repeated::RowsOfABatch) && batch_size(batch) <= self.widest {
+        if matches!(self.repeated, Repeated::RowsOfABatch)
+            && get_record_batch_memory_size(batch) <= self.widest
+        {
             return Ok(());
         }
-        let sum = |columns: &mut dyn Iterator<Item = &ArrayRef>| {
-            columns.map(width).try_fold(0usize, |sum, one| one.map(|one| sum.saturating_add(one)))
-        };
-        let row = sum(&mut batch.columns().iter())?;
+        let row = sum_of(batch.columns().iter().map(width))?;
         let (row, too_wide, most) = match &self.repeated {
             Repeated::RowsOfABatch => (row, row > self.widest, self.widest),
             Repeated::Values { columns, constants } => {
                 seen.rows += batch.num_rows();
-                for column in batch.columns() {
-                    seen.bytes = seen.bytes.saturating_add(total(column)?);
-                }
-                let here = sum(&mut columns.iter().filter_map(|at| batch.columns().get(*at)))?;
+                let bytes = sum_of(batch.columns().iter().map(total))?;
+                seen.bytes = seen.bytes.saturating_add(bytes);
+                let repeated = columns.iter().filter_map(|at| batch.columns().get(*at));
+                let here = sum_of(repeated.map(width))?;
                 seen.widest = seen.widest.max(here);
                 let row = seen.widest.saturating_add(*constants).max(seen.bytes / seen.rows.max(1));
                 let most = self.memory / seen.rows.max(1);
@@ -219,23 +217,23 @@ fn is_list(data_type: &DataType) -> bool {
 /// The width of what is repeated beside the lists' own elements.
 fn unrepeated(batch: &RecordBatch) -> Result<usize> {
     let others = batch.columns().iter().filter(|column| !is_list(column.data_type()));
-    others.map(width).try_fold(16usize, |sum, one| one.map(|one| sum.saturating_add(one)))
+    Ok(sum_of(others.map(width))?.saturating_add(16))
 }
 
-/// Hands on the rows of its input unless they are too wide.
+/// Passes the rows of its input on, or fails if they are too wide to be repeated.
 #[derive(Debug)]
-struct Look {
+struct RefuseWideRowsExec {
     input: Arc<dyn ExecutionPlan>,
     limits: Limits,
 }
 
-impl DisplayAs for Look {
+impl DisplayAs for RefuseWideRowsExec {
     fn fmt_as(&self, _type: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RefuseWideRowsExec")
     }
 }
 
-impl ExecutionPlan for Look {
+impl ExecutionPlan for RefuseWideRowsExec {
     fn name(&self) -> &str {
         "RefuseWideRowsExec"
     }
@@ -257,17 +255,6 @@ impl ExecutionPlan for Look {
         _visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.pop() {
-            Some(input) => Ok(Arc::new(Self { input, limits: self.limits.clone() })),
-            None => internal_err!("a look at rows needs an input"),
-        }
     }
 
     fn with_new_children(
