@@ -9,9 +9,9 @@ use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::datatypes::{UInt32Type, UInt64Type};
 
 use super::domain::{Domain, ResolvedHierarchy};
 use super::intern::{Interner, MISSING};
