@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::method::{MethodOption, methods};
+use datafusion_anonymize::{MethodOption, methods};
 use mimalloc::MiMalloc;
 
 use common::{

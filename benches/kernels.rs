@@ -12,10 +12,10 @@
 use std::time::{Duration, Instant};
 
 use datafusion_anonymize::Result;
-use datafusion_anonymize::hierarchy::Axis;
-use datafusion_anonymize::method::layered::{Options, layered};
-use datafusion_anonymize::method::partition::{Cut, Job, Split, partition};
-use datafusion_anonymize::model::{Cancel, Classes, Requirement, RowKeys, RowTable};
+use datafusion_anonymize::pure::hierarchy::Axis;
+use datafusion_anonymize::pure::method::layered::{Options, layered};
+use datafusion_anonymize::pure::method::partition::{Cut, Job, Split, partition};
+use datafusion_anonymize::pure::model::{Cancel, Classes, Requirement, RowKeys, RowTable};
 
 /// Cardinalities like those of a census: age, sex, race, marital status, education, country, work
 /// class, hours.

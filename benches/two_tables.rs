@@ -18,7 +18,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{AnonymizeExec, TwoFiles, write_two_tables};
+use datafusion_anonymize::{AnonymizeExec, TwoFiles, write_two_tables};
 use futures::TryStreamExt;
 use mimalloc::MiMalloc;
 

@@ -6,8 +6,8 @@
 
 use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{Anonymize, Hierarchy};
 use datafusion_anonymize::register_all;
+use datafusion_anonymize::{Anonymize, Hierarchy};
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -7,8 +7,8 @@
 use datafusion::common::{Result, exec_err};
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
-use datafusion_anonymize::engine::{Anonymize, Hierarchy, Models};
 use datafusion_anonymize::register_all;
+use datafusion_anonymize::{Anonymize, Hierarchy, Models};
 
 #[tokio::main]
 async fn main() -> Result<()> {

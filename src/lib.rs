@@ -37,8 +37,8 @@
 //! # }
 //! ```
 //!
-//! [`engine::Anonymize`] builds the same plan from a `DataFrame`. Hosts with a query planner of their
-//! own use [`engine::register_sql`] and [`engine::AnonymizeExtensionPlanner`].
+//! [`Anonymize`] builds the same plan from a `DataFrame`. Hosts with a query planner of their
+//! own use [`register_sql`] and [`AnonymizeExtensionPlanner`].
 //!
 //! # Which method?
 //!
@@ -68,18 +68,31 @@
 //! walks through the code. With the feature `codec` plans can be written as bytes, for engines that run them on several
 //! machines.
 
-pub mod association;
+mod association;
 #[cfg(feature = "engine")]
-pub mod columnar;
+mod columnar;
+#[cfg(feature = "engine")]
+mod engine;
 mod error;
-pub mod hierarchy;
-pub mod measure;
-pub mod method;
-pub mod model;
+mod hierarchy;
+mod measure;
+mod method;
+mod model;
 
 #[cfg(feature = "engine")]
-pub mod engine;
-
+pub use columnar::Ranges;
 #[cfg(feature = "engine")]
-pub use engine::register_all;
+pub use engine::*;
 pub use error::{Error, Result};
+pub use hierarchy::DateStep;
+#[cfg(feature = "engine")]
+pub use measure::{three_digits, told_value};
+pub use method::partition::Split;
+pub use method::{Family, MethodOption, MethodRef, Variant, methods};
+pub use model::{AlphaScope, Seed};
+
+/// The layers below Arrow and DataFusion: the methods as plain functions over codes, their models, hierarchies and
+/// measures. For benchmarks and for those who read a method beside its paper; not covered by semantic versioning.
+pub mod pure {
+    pub use crate::{association, hierarchy, measure, method, model};
+}

@@ -9,16 +9,20 @@
 //! 4. [`PublishedColumn`] reads a published column back and tells what its cells lost.
 
 mod automatic;
+#[cfg(feature = "cells")]
 mod cell_plan;
+#[cfg(feature = "cells")]
 mod cells;
 mod coded;
 mod column_groups;
 mod domain;
 mod intern;
 mod kind;
+#[cfg(feature = "cells")]
 mod leaf_counts;
 mod levels;
 mod live;
+#[cfg(feature = "cells")]
 mod pages;
 mod payload;
 mod payload_code;
@@ -29,22 +33,27 @@ mod ranks;
 mod read;
 mod row_hash;
 mod runs;
+#[cfg(feature = "cells")]
 mod sketch;
 mod table;
 mod values;
 
 pub use automatic::Automatic;
+#[cfg(feature = "cells")]
 pub(crate) use cell_plan::CellPlan;
+#[cfg(feature = "cells")]
 pub(crate) use cells::{GlobalCodes, Survey, TableHeader, changed_input};
 pub use coded::CodedChunk;
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
+#[cfg(feature = "cells")]
 pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use live::live_batch;
 #[cfg(feature = "codec")]
 pub(crate) use pages::to_bytes;
+#[cfg(feature = "cells")]
 pub(crate) use pages::{
     Page, by_partition, mark, of_bytes, page_schema, pages_of_batch, pages_to_batch,
 };
@@ -59,6 +68,7 @@ pub use qi_column::Ranges;
 pub use ranks::Ranks;
 pub use read::{Chunk, Layout, Reader, payload_bytes};
 pub use runs::Runs;
+#[cfg(feature = "cells")]
 pub(crate) use sketch::{Sketch, Sketcher};
 pub(crate) use table::TableFiles;
 pub use table::{CodedTable, Coding, TableBuilder};

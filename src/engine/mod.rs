@@ -24,23 +24,25 @@ mod wire;
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
-pub use exec::{
-    AnonymizeExec, CellColumns, CellExec, CellStep, CompactBatchesExec, PlanCells,
-    RedactErrorsExec, ReleaseShape,
-};
+pub use exec::{AnonymizeExec, CompactBatchesExec, RedactErrorsExec, ReleaseShape};
+#[cfg(feature = "cells")]
+pub use exec::{CellColumns, CellExec, CellStep, PlanCells};
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
     Relation, SeedSource, Sensitivity, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};
 pub use reports::{Published, ReportExec, ReportNode, plan_privacy_report, plan_utility_report};
+#[cfg(feature = "codec")]
+pub use rules::PlanForCluster;
 pub use rules::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns,
-    PlanForCluster, holds_release, ignore_file_statistics, writes_release,
+    holds_release, ignore_file_statistics, writes_release,
 };
+#[cfg(feature = "codec")]
+pub use sql::with_cluster_planning;
 pub use sql::{
-    AnonymizeRelationPlanner, register_all, register_sql, use_seed, with_cluster_planning,
-    with_planning, with_settings,
+    AnonymizeRelationPlanner, register_all, register_sql, use_seed, with_planning, with_settings,
 };
 pub use staging::{
     StageReleases, TwoFiles, staged_copy, sync_directory, sync_tree, until_published,

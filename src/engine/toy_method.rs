@@ -98,6 +98,7 @@ async fn neither_arrival_nor_memory_changes_its_release() -> Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "cells")]
 #[tokio::test]
 async fn it_works_in_cells() -> Result<()> {
     let batches = census(2000).await?;

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// unit, a date a number of days).
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::intervals;
+/// use datafusion_anonymize::pure::hierarchy::intervals;
 /// let levels = intervals(&[17, 23, 24], &[5, 10], &|value| value.to_string())?;
 /// assert_eq!(levels.0[0].labels, ["[15-19]", "[20-24]"]);
 /// assert_eq!(levels.0[1].labels, ["[10-19]", "[20-29]"]);

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 /// Levels that keep the first characters of a text and mask the rest.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::prefixes;
+/// use datafusion_anonymize::pure::hierarchy::prefixes;
 /// let levels = prefixes(&["02138", "02139"], &[4, 2])?;
 /// assert_eq!(levels.0[0].labels, ["0213*"]);
 /// assert_eq!(levels.0[1].labels, ["02***"]);

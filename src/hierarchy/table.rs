@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// in the order they were listed.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::LabelTable;
+/// use datafusion_anonymize::pure::hierarchy::LabelTable;
 /// let table = LabelTable::parse("Flu;Viral;*\nHIV;Viral;*\nUlcer;Gastric;*\n")?;
 /// assert_eq!(table.leaves(), ["Flu", "HIV", "Ulcer"]);
 /// # Ok::<(), datafusion_anonymize::Error>(())

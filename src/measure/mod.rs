@@ -43,7 +43,7 @@ const COUNTS: [&str; 15] = [
 /// [`three_digits`].
 ///
 /// ```
-/// use datafusion_anonymize::measure::told_value;
+/// use datafusion_anonymize::told_value;
 /// assert_eq!(told_value("rows", 45_222.0), 45_222.0);
 /// assert_eq!(told_value("ncp", 0.123_456_789), 0.123);
 /// ```

@@ -8,8 +8,8 @@ use crate::hierarchy::Tree;
 /// (every cell at its top). `nodes` holds, by column, the published node of each row.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::{LabelTable, Tree};
-/// use datafusion_anonymize::measure::precision;
+/// use datafusion_anonymize::pure::hierarchy::{LabelTable, Tree};
+/// use datafusion_anonymize::pure::measure::precision;
 /// let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\n")?;
 /// let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2]), 3, false);
 /// // a, the node x and the top: 0, 1 and 2 of 2 levels climbed.

@@ -36,8 +36,8 @@ pub struct Sample<'a> {
 /// Cuts of boxes in two; the leaves are numbered from left to right.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::cells::{CutTree, Sample};
+/// use datafusion_anonymize::pure::hierarchy::Axis;
+/// use datafusion_anonymize::pure::method::cells::{CutTree, Sample};
 ///
 /// let axes = [Axis::line(&[20., 30., 40., 50.], false)];
 /// let sample = Sample { axes: &axes, codes: &[0, 1, 2, 3], weights: &[5, 5, 5, 5] };

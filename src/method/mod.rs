@@ -4,6 +4,7 @@ pub mod alike;
 pub mod alpha_k;
 mod blocks;
 mod bounds;
+#[cfg(feature = "cells")]
 pub mod cells;
 pub mod classfly;
 pub mod cluster;

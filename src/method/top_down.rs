@@ -54,9 +54,9 @@ const PARALLEL_ROWS: usize = 16_384;
 /// Works on the current rayon pool.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::{Job, top_down::top_down};
-/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+/// use datafusion_anonymize::pure::hierarchy::Axis;
+/// use datafusion_anonymize::pure::method::{Job, top_down::top_down};
+/// use datafusion_anonymize::pure::model::{Cancel, Requirement, RowKeys, RowTable};
 ///
 /// let mut rows = RowTable::from_codes(&[[0], [1], [2], [3], [4], [5]]).unwrap();
 /// let job = Job {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// Classes as consecutive runs of the rows, in the order the method left them.
 ///
 /// ```
-/// use datafusion_anonymize::model::Classes;
+/// use datafusion_anonymize::pure::model::Classes;
 /// let classes = Classes::from_sizes(&[3, 2])?;
 /// assert_eq!(classes.len(), 2);
 /// assert_eq!(classes.range(1), 3..5);

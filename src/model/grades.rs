@@ -24,7 +24,7 @@ pub enum AlphaScope {
 /// Shares are bounded per **bin**: a bin is one value or one whole level, as the scope says.
 ///
 /// ```
-/// use datafusion_anonymize::model::{AlphaScope, Grades};
+/// use datafusion_anonymize::{AlphaScope, Grades};
 /// // Two values of level 1 and one of level 2.
 /// let grades = Grades::new(vec![1, 1, 2], vec![0.25, 0.5], AlphaScope::Value)?;
 /// assert_eq!(grades.levels(), 2);

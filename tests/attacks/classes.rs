@@ -1,7 +1,7 @@
 //! The attacker who links: everybody's quasi-identifiers are known, and the published rows that could be a
 //! person's are looked up.
 
-use datafusion_anonymize::method::{Family, MethodRef};
+use datafusion_anonymize::{Family, MethodRef};
 
 use crate::attacks::{rows, session};
 
@@ -9,7 +9,7 @@ use crate::attacks::{rows, session};
 fn methods() -> impl Iterator<Item = MethodRef> {
     let generalizes =
         |method: &MethodRef| matches!(method.family(), Family::Classes | Family::Constraints);
-    datafusion_anonymize::method::methods().filter(generalizes)
+    datafusion_anonymize::methods().filter(generalizes)
 }
 
 const K: usize = 5;

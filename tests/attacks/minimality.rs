@@ -9,11 +9,13 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use datafusion_anonymize::hierarchy::Axis;
-use datafusion_anonymize::method::Job;
-use datafusion_anonymize::method::layered::{self, layered};
-use datafusion_anonymize::method::partition::{Cut, Split, partition};
-use datafusion_anonymize::model::{Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn};
+use datafusion_anonymize::pure::hierarchy::Axis;
+use datafusion_anonymize::pure::method::Job;
+use datafusion_anonymize::pure::method::layered::{self, layered};
+use datafusion_anonymize::pure::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::pure::model::{
+    Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn,
+};
 
 const PERSONS: usize = 10;
 const TABLES: u64 = 40;

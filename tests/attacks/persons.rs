@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use datafusion::error::Result;
-use datafusion_anonymize::method::MethodOption;
+use datafusion_anonymize::MethodOption;
 
 use crate::attacks::{rows, session};
 
 /// All methods that count persons.
 fn methods() -> impl Iterator<Item = &'static str> {
-    let all = datafusion_anonymize::method::methods();
+    let all = datafusion_anonymize::methods();
     all.filter(|method| method.takes(MethodOption::PrivacyUnit)).map(|method| method.name())
 }
 

@@ -4,12 +4,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::method::Family;
+use datafusion_anonymize::Family;
 
 use crate::attacks::{rows, session};
 
 fn methods() -> impl Iterator<Item = &'static str> {
-    let all = datafusion_anonymize::method::methods();
+    let all = datafusion_anonymize::methods();
     all.filter(|method| method.family() == Family::Constraints).map(|method| method.name())
 }
 

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion_anonymize::hierarchy::Axis;
-use datafusion_anonymize::method::cluster::{self, Clustering, cluster};
-use datafusion_anonymize::method::layered::{self, layered};
-use datafusion_anonymize::method::partition::{Cut, Split, partition};
-use datafusion_anonymize::method::top_down::top_down;
-use datafusion_anonymize::method::{Family, Job, methods};
-use datafusion_anonymize::model::{
+use datafusion_anonymize::pure::hierarchy::Axis;
+use datafusion_anonymize::pure::method::cluster::{self, Clustering, cluster};
+use datafusion_anonymize::pure::method::layered::{self, layered};
+use datafusion_anonymize::pure::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::pure::method::top_down::top_down;
+use datafusion_anonymize::pure::method::{Family, Job, methods};
+use datafusion_anonymize::pure::model::{
     Cancel, Classes, Purpose, Requirement, RowKeys, RowTable, Secret, Seed, SensitiveColumn, Store,
 };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_anonymize::method::{Family, methods};
+use datafusion_anonymize::{Family, methods};
 use futures::StreamExt;
 
 use crate::faults::gate::Gate;

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_ud
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{CsvReadOptions, SessionConfig, SessionContext};
-use datafusion_anonymize::engine::{AnonymizeExtensionPlanner, StageReleases, register_sql};
+use datafusion_anonymize::{AnonymizeExtensionPlanner, StageReleases, register_sql};
 
 use crate::faults::failure;
 use crate::faults::input::{End, broken};
@@ -104,7 +104,7 @@ async fn drop_at_each(is_disk: bool) {
                 break;
             }
             faults.go.add_permits(1);
-            datafusion_anonymize::engine::until_published().await;
+            datafusion_anonymize::until_published().await;
             shelf.tidy().await;
             if shelf.contents().await == before {
                 kept += 1;
@@ -364,7 +364,7 @@ async fn rows_of(table: &Path) -> [usize; 2] {
 /// Both tables are in two files, in one store or in two, or neither is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_tables_or_none() {
-    use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+    use datafusion_anonymize::{TwoFiles, write_two_tables};
     let mut failures = 0;
     for is_disk in [true, false] {
         for at in 0.. {

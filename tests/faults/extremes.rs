@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::Int8Type;
 use datafusion::datasource::MemTable;
-use datafusion_anonymize::method::{Family, MethodOption, MethodRef, methods};
+use datafusion_anonymize::{Family, MethodOption, MethodRef, methods};
 
 use crate::faults::{count, failure, unlimited};
 

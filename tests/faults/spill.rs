@@ -19,8 +19,8 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
-use datafusion_anonymize::method::{Family, MethodOption, methods};
+use datafusion_anonymize::{Family, MethodOption, methods};
+use datafusion_anonymize::{TwoFiles, write_two_tables};
 use futures::StreamExt;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;

@@ -7,7 +7,7 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::method::{Family, MethodOption, methods};
+use datafusion_anonymize::{Family, MethodOption, methods};
 
 use crate::invariants::release::{registered, rows, takes};
 use crate::invariants::wait;

@@ -4,7 +4,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 
 use crate::invariants::people::{Person, batch};
-use datafusion_anonymize::method::MethodOption;
+use datafusion_anonymize::MethodOption;
 
 use crate::invariants::release::{Request, SPLITS, methods, session, takes};
 use crate::invariants::wait;

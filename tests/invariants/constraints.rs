@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use datafusion_anonymize::method::{Family, MethodOption};
+use datafusion_anonymize::{Family, MethodOption};
 use proptest::prelude::*;
 
 use crate::invariants::covers::{Cell, covers};

@@ -1,7 +1,7 @@
 //! The tables of methods in the documentation are those of the registry.
 
-use datafusion_anonymize::engine::AnonymizeConfig;
-use datafusion_anonymize::method::{Family, MethodRef, methods};
+use datafusion_anonymize::AnonymizeConfig;
+use datafusion_anonymize::{Family, MethodRef, methods};
 
 fn table() -> String {
     let default = AnonymizeConfig::default().default_method;

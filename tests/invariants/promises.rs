@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::method::MethodOption;
+use datafusion_anonymize::MethodOption;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 

@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type}
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::method::{Family, MethodOption, MethodRef};
+use datafusion_anonymize::{Family, MethodOption, MethodRef};
 
 use crate::invariants::covers::Cell;
 use crate::invariants::people::{Person, QUASI_IDENTIFIERS};
@@ -21,7 +21,7 @@ pub fn methods() -> impl Iterator<Item = &'static str> {
 }
 
 pub fn methods_of(family: Family) -> impl Iterator<Item = MethodRef> {
-    datafusion_anonymize::method::methods().filter(move |method| method.family() == family)
+    datafusion_anonymize::methods().filter(move |method| method.family() == family)
 }
 
 pub fn registered(method: &str) -> MethodRef {

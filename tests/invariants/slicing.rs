@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use datafusion_anonymize::method::Family;
+use datafusion_anonymize::Family;
 use proptest::prelude::*;
 
 use crate::invariants::covers::{Cell, covers};

@@ -8,7 +8,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::Result;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::engine::AnonymizeExec;
+use datafusion_anonymize::AnonymizeExec;
 
 use super::{report, run, session};
 

@@ -12,7 +12,7 @@ use ballista_scheduler::config::SchedulerConfig;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
-use datafusion_anonymize::engine::{
+use datafusion_anonymize::{
     AnonymizeLogicalCodec, AnonymizePhysicalCodec, with_cluster_planning, with_settings,
 };
 use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};

@@ -17,7 +17,7 @@ use datafusion::logical_expr::dml::CopyTo;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion_anonymize::engine::staged_copy;
+use datafusion_anonymize::staged_copy;
 use futures::{TryStreamExt, stream};
 
 /// A plan that writes what another one makes.

@@ -36,7 +36,7 @@ use datafusion::common::plan_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{AnonymizeConfig, register_sql};
+use datafusion_anonymize::{AnonymizeConfig, register_sql};
 
 use job::Scheduler;
 use planner::ClientPlanner;

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Explain, LogicalPlan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use datafusion_anonymize::engine::{check_may_be_written, holds_release};
+use datafusion_anonymize::{check_may_be_written, holds_release};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::method::{Family, methods};
+use datafusion_anonymize::{Family, methods};
 use tempfile::TempDir;
 
 /// Methods that work in cells, with the options they need.

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{io, thread};
 
-use datafusion_anonymize::engine::until_published;
+use datafusion_anonymize::until_published;
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 

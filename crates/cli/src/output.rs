@@ -23,7 +23,7 @@ use datafusion::object_store::ObjectStore;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+use datafusion_anonymize::{TwoFiles, write_two_tables};
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};

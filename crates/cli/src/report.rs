@@ -7,7 +7,7 @@ use anonymize_release::Job;
 use anonymize_release::job::{Checks, Input, Output};
 use anonymize_release::report::{Source, manifest_of, options_of, report as page};
 use clap::Args;
-use datafusion_anonymize::engine::{Hierarchy, Options as AnonymizeOptions};
+use datafusion_anonymize::{Hierarchy, Options as AnonymizeOptions};
 
 use crate::options::Options;
 use crate::progress::{Progress, say};
@@ -203,7 +203,7 @@ fn numbers(items: impl Iterator<Item = String>) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion_anonymize::hierarchy::DateStep;
+    use datafusion_anonymize::DateStep;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
-use datafusion_anonymize::engine::{TwoFiles, until_published};
+use datafusion_anonymize::{TwoFiles, until_published};
 use datafusion_cli::print_options::PrintOptions;
 use datafusion_cli::{DATAFUSION_CLI_VERSION, exec};
 use tokio::sync::Notify;

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::ExplainFormat;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::ignore_file_statistics;
+use datafusion_anonymize::ignore_file_statistics;
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::{
     ListFilesCacheFunc, MetadataCacheFunc, ParquetMetadataFunc, StatisticsCacheFunc,

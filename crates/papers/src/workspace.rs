@@ -9,7 +9,7 @@ use datafusion::arrow::datatypes::Float64Type;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::AnonymizeExec;
+use datafusion_anonymize::AnonymizeExec;
 
 use crate::plot::LinePlot;
 

@@ -1,7 +1,7 @@
 //! Why a job ends without a release.
 
 use datafusion::error::DataFusionError;
-use datafusion_anonymize::engine::redact_values;
+use datafusion_anonymize::redact_values;
 
 /// Where a run and a dry run write.
 const STAGING: &str = ".staging/";

@@ -1,6 +1,6 @@
 //! `manifest.json`: what a release is, without a value of the data.
 
-use datafusion_anonymize::measure::told_value;
+use datafusion_anonymize::told_value;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};

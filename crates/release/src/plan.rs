@@ -3,7 +3,7 @@
 use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::{
+use datafusion_anonymize::{
     Anonymize, Hierarchy, Options, Place, Published, Relation, plan_privacy_report,
     plan_utility_report,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::check_may_be_written;
+use datafusion_anonymize::check_may_be_written;
 
 use crate::checksum;
 use crate::error::{Error, Result};

@@ -16,7 +16,7 @@ use datafusion::execution::cache::cache_manager::{CacheManager, CacheManagerConf
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::{AnonymizeConfig, ignore_file_statistics};
+use datafusion_anonymize::{AnonymizeConfig, ignore_file_statistics};
 use futures::TryStreamExt;
 use object_store::{ObjectMeta, ObjectStore};
 

@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::measure::{three_digits, told_value};
+use datafusion_anonymize::{three_digits, told_value};
 
 use crate::error::{Error, Result};
 use crate::job::{Checks, Format, Job};

@@ -11,7 +11,7 @@ use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::engine::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
+use datafusion_anonymize::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
 
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};

@@ -16,7 +16,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use datafusion::object_store::ObjectStore;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_anonymize::engine::ignore_file_statistics;
+use datafusion_anonymize::ignore_file_statistics;
 use datafusion_postgres::DfSessionService;
 use datafusion_postgres::datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_postgres::datafusion_pg_catalog::setup_pg_catalog;

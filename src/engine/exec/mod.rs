@@ -1,5 +1,6 @@
 //! `anonymize` as a physical operator.
 
+#[cfg(feature = "cells")]
 mod cells;
 mod compact;
 mod emit;
@@ -35,6 +36,7 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
 
+#[cfg(feature = "cells")]
 pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
@@ -45,6 +47,15 @@ pub use redact::RedactErrorsExec;
 use crate::columnar::OutputColumn;
 use crate::engine::options::Spec;
 use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
+
+/// Whether an operator emits a release.
+pub(crate) fn is_release(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    #[cfg(feature = "cells")]
+    if plan.is::<CellExec>() {
+        return true;
+    }
+    plan.is::<AnonymizeExec>()
+}
 
 /// Reads its input, forms classes, verifies them, and only then lets the first row leave.
 ///

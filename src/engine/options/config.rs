@@ -70,6 +70,12 @@ impl ExtensionOptions for AnonymizeConfig {
             "default_method" => self.default_method = value.to_owned(),
             "split" => self.split = value.to_owned(),
             "ranges" => self.ranges = value.to_owned(),
+            "cells" if cfg!(not(feature = "cells")) => {
+                return Err(config_datafusion_err!(
+                    "setting 'anonymize.cells' needs the feature 'cells' of datafusion-anonymize, which this program was \
+                     built without"
+                ));
+            }
             "cells" => {
                 let cells = value.parse().ok().filter(|cells| *cells <= MOST_CELLS);
                 self.cells = cells.ok_or_else(|| {

@@ -46,7 +46,7 @@ use crate::model::Secret;
 ///
 /// ```
 /// # use datafusion::prelude::*;
-/// # use datafusion_anonymize::engine::{Anonymize, Hierarchy};
+/// # use datafusion_anonymize::{Anonymize, Hierarchy};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> datafusion::error::Result<()> {
 /// let context = SessionContext::new();

@@ -54,7 +54,7 @@ impl Anonymize {
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::Anonymize;
+    /// # use datafusion_anonymize::Anonymize;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
@@ -81,7 +81,7 @@ impl Anonymize {
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::{Anonymize, Models};
+    /// # use datafusion_anonymize::{Anonymize, Models};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();
@@ -110,8 +110,8 @@ impl Anonymize {
     ///
     /// ```
     /// # use datafusion::prelude::*;
-    /// # use datafusion_anonymize::engine::{Anonymize, Publish, Sensitivity};
-    /// # use datafusion_anonymize::model::AlphaScope;
+    /// # use datafusion_anonymize::{Anonymize, Publish, Sensitivity};
+    /// # use datafusion_anonymize::AlphaScope;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> datafusion::error::Result<()> {
     /// # let context = SessionContext::new();

@@ -6,10 +6,13 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::redact::redact_errors_of_inputs;
-use crate::engine::exec::AnonymizeExec;
+use super::visible_order::OrderByVisibleColumns;
+use crate::engine::exec::{AnonymizeExec, PlanCells};
 
 /// Makes plans fit for an engine that runs every partition of a scan in a task of its own, as Ballista does.
 ///
@@ -40,5 +43,27 @@ impl PhysicalOptimizerRule for PlanForCluster {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Applies the rules that a plan for a cluster needs: engines bring optimizer rules of their own.
+pub(super) fn fit(
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let rules: [&dyn PhysicalOptimizerRule; 3] =
+        [&OrderByVisibleColumns, &PlanCells, &PlanForCluster];
+    rules.iter().try_fold(plan, |plan, rule| rule.optimize(plan, config))
+}
+
+/// A plan whose last step is one task. Ballista may run the tasks of a step again when an executor has died, and
+/// those of the last step have nobody behind them who would notice that rows come twice.
+pub(super) fn end_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.output_partitioning().partition_count() {
+        1 => plan,
+        _ => match plan.output_ordering().cloned() {
+            Some(order) => Arc::new(SortPreservingMergeExec::new(order, plan)),
+            None => Arc::new(CoalescePartitionsExec::new(plan)),
+        },
     }
 }

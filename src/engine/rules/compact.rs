@@ -11,7 +11,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
-use crate::engine::exec::{AnonymizeExec, CellExec, CompactBatchesExec};
+use crate::engine::exec::{CompactBatchesExec, is_release};
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -27,10 +27,6 @@ pub(super) fn compact_output(plan: Plan) -> Result<Plan> {
         true => Arc::new(CompactBatchesExec::new(plan)),
         false => plan,
     })
-}
-
-fn is_release(plan: &Plan) -> bool {
-    plan.is::<AnonymizeExec>() || plan.is::<CellExec>()
 }
 
 fn holds_release(plan: &Plan) -> bool {

@@ -27,7 +27,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 
-use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::exec::is_release;
 use crate::engine::reports::ReportExec;
 
 /// The same plan over files of which only the number of rows and bytes is known.
@@ -105,8 +105,7 @@ impl PhysicalOptimizerRule for ForgetFileStatistics {
 }
 
 fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<AnonymizeExec>()
-        || plan.is::<CellExec>()
+    is_release(plan)
         || plan.is::<ReportExec>()
         || plan.children().into_iter().any(holds_our_operators)
 }

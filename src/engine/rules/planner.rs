@@ -11,18 +11,13 @@ use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::cluster::PlanForCluster;
 use super::compact::compact_output;
 use super::file_statistics::{with_sound_pruning, without_file_statistics};
-use super::visible_order::OrderByVisibleColumns;
-use crate::engine::exec::{AnonymizeExec, PlanCells};
+use crate::engine::exec::AnonymizeExec;
 use crate::engine::plan::{AnonymizeNode, check_may_be_written, is_of_release};
 use crate::engine::reports::{ReportExec, ReportNode};
 use crate::engine::staging::with_plain_columns;
@@ -97,6 +92,7 @@ impl AnonymizeQueryPlanner {
 
     /// Wraps the planner of a session whose plans run on an engine that gives every task a part of its input.
     /// What a plan needs there is done here and not by rules of the optimizer: engines bring their own.
+    #[cfg(feature = "codec")]
     pub fn for_cluster(inner: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
         Self { inner, on_cluster: true }
     }
@@ -132,30 +128,19 @@ impl QueryPlanner for AnonymizeQueryPlanner {
                 );
             }
         }
+        #[cfg_attr(
+            not(feature = "codec"),
+            expect(unused_mut, reason = "only a cluster changes it")
+        )]
         let mut plan = self.plan(logical_plan, session).await?;
+        #[cfg(feature = "codec")]
         if self.on_cluster {
-            let rules: [&dyn PhysicalOptimizerRule; 3] =
-                [&OrderByVisibleColumns, &PlanCells, &PlanForCluster];
-            for rule in rules {
-                plan = rule.optimize(plan, session.config_options())?;
-            }
+            plan = super::cluster::fit(plan, session.config_options())?;
             if holds_our_nodes(logical_plan)? {
-                plan = end_in_one_task(plan);
+                plan = super::cluster::end_in_one_task(plan);
             }
         }
         compact_output(plan)
-    }
-}
-
-/// A plan whose last step is one task. Ballista may run the tasks of a step again when an executor has died, and
-/// those of the last step have nobody behind them who would notice that rows come twice.
-fn end_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    match plan.output_partitioning().partition_count() {
-        1 => plan,
-        _ => match plan.output_ordering().cloned() {
-            Some(order) => Arc::new(SortPreservingMergeExec::new(order, plan)),
-            None => Arc::new(CoalescePartitionsExec::new(plan)),
-        },
     }
 }
 

@@ -24,7 +24,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if_necessary};
 
-use crate::engine::exec::{AnonymizeExec, CellExec, RedactErrorsExec};
+use crate::engine::exec::{AnonymizeExec, RedactErrorsExec, is_release};
 use crate::engine::reports::ReportExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -58,10 +58,7 @@ fn visit(plan: Plan, in_input: bool) -> Result<Plan> {
 }
 
 fn redacts_itself(plan: &Plan) -> bool {
-    plan.is::<AnonymizeExec>()
-        || plan.is::<CellExec>()
-        || plan.is::<ReportExec>()
-        || plan.is::<RedactErrorsExec>()
+    is_release(plan) || plan.is::<ReportExec>() || plan.is::<RedactErrorsExec>()
 }
 
 fn is_exchange(plan: &Plan) -> bool {

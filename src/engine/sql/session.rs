@@ -8,6 +8,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::planner::AnonymizeRelationPlanner;
+#[cfg(feature = "cells")]
 use crate::engine::exec::PlanCells;
 use crate::engine::options::{AnonymizeConfig, SessionSecret};
 use crate::engine::planning_error;
@@ -47,17 +48,18 @@ pub fn with_planning(state: SessionState) -> SessionState {
     let inner = Arc::clone(state.query_planner());
     let session_id = state.session_id().to_owned();
     let rules = forgetting_first(&state);
-    SessionStateBuilder::new_from_existing(state)
+    let state = SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
         .with_physical_optimizer_rules(rules)
-        .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns))
-        .with_physical_optimizer_rule(Arc::new(PlanCells))
-        .with_physical_optimizer_rule(Arc::new(StageReleases))
-        .build()
+        .with_physical_optimizer_rule(Arc::new(OrderByVisibleColumns));
+    #[cfg(feature = "cells")]
+    let state = state.with_physical_optimizer_rule(Arc::new(PlanCells));
+    state.with_physical_optimizer_rule(Arc::new(StageReleases)).build()
 }
 
 /// The same for an engine that runs every partition of a scan in a task of its own, as Ballista does.
+#[cfg(feature = "codec")]
 pub fn with_cluster_planning(state: SessionState) -> SessionState {
     let planner = AnonymizeQueryPlanner::for_cluster(Arc::clone(state.query_planner()));
     let session_id = state.session_id().to_owned();

@@ -55,7 +55,7 @@ use tokio::sync::RwLock;
 
 use self::area::Area;
 use self::store::{StagingRegistry, abort, abort_later};
-use crate::engine::exec::{AnonymizeExec, CellExec};
+use crate::engine::exec;
 use crate::engine::join_error;
 use crate::engine::plan::is_of_release;
 
@@ -76,9 +76,8 @@ impl PhysicalOptimizerRule for StageReleases {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let is_release = |plan: &Arc<dyn ExecutionPlan>| {
-            plan.is::<AnonymizeExec>() || plan.is::<CellExec>() || is_of_release(&plan.schema())
-        };
+        let is_release =
+            |plan: &Arc<dyn ExecutionPlan>| exec::is_release(plan) || is_of_release(&plan.schema());
         // Anywhere in the plan: a scalar subquery is not below the operator that reads it.
         match plan.exists(|plan| Ok(is_release(plan)))? {
             true => stage(plan),

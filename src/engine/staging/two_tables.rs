@@ -43,7 +43,7 @@ pub struct TwoFiles {
 ///
 /// ```
 /// # use datafusion::prelude::*;
-/// # use datafusion_anonymize::engine::{TwoFiles, write_two_tables};
+/// # use datafusion_anonymize::{TwoFiles, write_two_tables};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> datafusion::error::Result<()> {
 /// # let directory = tempfile::tempdir()?;

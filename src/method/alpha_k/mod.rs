@@ -94,8 +94,8 @@ const NO_CLASS: u32 = u32::MAX;
 /// Works on the current rayon pool.
 ///
 /// ```
-/// use datafusion_anonymize::method::{Job, Variant, alpha_k::alpha_k};
-/// use datafusion_anonymize::model::{
+/// use datafusion_anonymize::pure::method::{Job, Variant, alpha_k::alpha_k};
+/// use datafusion_anonymize::pure::model::{
 ///     Cancel, Model, Purpose, Requirement, RowKeys, RowTable, Secret, SensitiveColumn,
 /// };
 ///

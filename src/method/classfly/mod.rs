@@ -185,10 +185,10 @@ pub struct Component {
 /// rayon pool; nothing but the counts of equal rows decides the outcome.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::{LabelTable, Tree};
-/// use datafusion_anonymize::method::Variant;
-/// use datafusion_anonymize::method::classfly::{Constraint, Job, Search, classfly};
-/// use datafusion_anonymize::model::{Cancel, RowKeys, RowTable, Seed};
+/// use datafusion_anonymize::pure::hierarchy::{LabelTable, Tree};
+/// use datafusion_anonymize::Variant;
+/// use datafusion_anonymize::pure::method::classfly::{Constraint, Job, Search, classfly};
+/// use datafusion_anonymize::pure::model::{Cancel, RowKeys, RowTable, Seed};
 ///
 /// let table = LabelTable::parse("a;x;*\nb;x;*\nc;y;*\nd;y;*\n")?;
 /// let (tree, _) = Tree::new(&table.levels_over(&[0, 1, 2, 3]), 4, false);

@@ -112,10 +112,10 @@ impl Clustering {
 /// number of threads.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::cluster::{Clustering, Options, cluster};
-/// use datafusion_anonymize::method::partition::Job;
-/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable, Seed};
+/// use datafusion_anonymize::pure::hierarchy::Axis;
+/// use datafusion_anonymize::pure::method::cluster::{Clustering, Options, cluster};
+/// use datafusion_anonymize::pure::method::partition::Job;
+/// use datafusion_anonymize::pure::model::{Cancel, Requirement, RowKeys, RowTable, Seed};
 ///
 /// // Ages 20 and 40, and two rows that miss it (code 0).
 /// let mut rows = RowTable::from_codes(&[[1], [0], [2], [1], [0], [2]]).unwrap();

@@ -93,11 +93,11 @@ pub struct Layered {
 /// number of threads.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::Job;
-/// use datafusion_anonymize::method::layered::{Options, layered};
-/// use datafusion_anonymize::method::partition::Split;
-/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+/// use datafusion_anonymize::pure::hierarchy::Axis;
+/// use datafusion_anonymize::pure::method::Job;
+/// use datafusion_anonymize::pure::method::layered::{Options, layered};
+/// use datafusion_anonymize::Split;
+/// use datafusion_anonymize::pure::model::{Cancel, Requirement, RowKeys, RowTable};
 ///
 /// let ages = [21., 30., 31., 50., 58., 90.];
 /// let mut rows = RowTable::from_codes(&[[0], [0], [1], [2], [3], [4], [5]]).unwrap();

@@ -88,9 +88,9 @@ const MOST_ROWS: usize = 1_000_000;
 /// Works on the current rayon pool.
 ///
 /// ```
-/// use datafusion_anonymize::hierarchy::Axis;
-/// use datafusion_anonymize::method::partition::{Cut, Job, Split, partition};
-/// use datafusion_anonymize::model::{Cancel, Requirement, RowKeys, RowTable};
+/// use datafusion_anonymize::pure::hierarchy::Axis;
+/// use datafusion_anonymize::pure::method::partition::{Cut, Job, Split, partition};
+/// use datafusion_anonymize::pure::model::{Cancel, Requirement, RowKeys, RowTable};
 ///
 /// // Table 1 of the paper: Age in {20, 30, 40, 50}, Zip in {101, 102, 103}.
 /// let codes = [[0, 0], [0, 2], [1, 1], [2, 1], [3, 0], [3, 2]];

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use datafusion::prelude::{CsvReadOptions, SessionContext};
-use datafusion_anonymize::hierarchy::Axis;
-use datafusion_anonymize::model::{Model, Requirement, RowKeys, SensitiveColumn, Store};
+use datafusion_anonymize::pure::hierarchy::Axis;
+use datafusion_anonymize::pure::model::{Model, Requirement, RowKeys, SensitiveColumn, Store};
 
 use super::{Direct, K, Table, by_value, mixed};
 use crate::adult;

@@ -34,7 +34,7 @@ mod seed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use datafusion_anonymize::engine::Options;
+use datafusion_anonymize::Options;
 use serde::Deserialize;
 
 pub use sections::{Checks, ColumnType, Format, Input, Output};

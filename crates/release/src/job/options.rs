@@ -1,7 +1,7 @@
 //! What a job must know of its options before they meet rows.
 
-use datafusion_anonymize::engine::{AnonymizeConfig, Relation};
-use datafusion_anonymize::method::{Family, MethodRef, Variant};
+use datafusion_anonymize::{AnonymizeConfig, Relation};
+use datafusion_anonymize::{Family, MethodRef, Variant};
 
 use super::Job;
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! The secret of a job: where it comes from.
 
-use datafusion_anonymize::engine::SeedSource;
-use datafusion_anonymize::model::Secret;
+use datafusion_anonymize::Secret;
+use datafusion_anonymize::SeedSource;
 
 use super::Job;
 use crate::error::{Error, Result};

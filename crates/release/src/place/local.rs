@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use datafusion_anonymize::engine::{sync_directory, sync_tree};
+use datafusion_anonymize::{sync_directory, sync_tree};
 
 use super::{CURRENT, LOCK, Place, RELEASES};
 use crate::error::{Error, Result};

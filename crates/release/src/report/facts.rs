@@ -4,7 +4,7 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{Int64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::Options;
+use datafusion_anonymize::Options;
 
 use super::Source;
 use super::distribution::{Distribution, Fewest, distribution};

@@ -19,7 +19,7 @@ mod words;
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::Options;
+use datafusion_anonymize::Options;
 use serde_json::Value;
 
 use crate::current::{current, register_release};

@@ -1,6 +1,6 @@
 //! The options of a release in plain words.
 
-use datafusion_anonymize::engine::{Definition, Options, Place};
+use datafusion_anonymize::{Definition, Options, Place};
 use serde_json::Value;
 
 use crate::job::Job;

@@ -13,7 +13,7 @@ use anonymize_release::{RunOptions, run};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::measure::three_digits;
+use datafusion_anonymize::three_digits;
 use tempfile::tempdir;
 
 use crate::Draft;

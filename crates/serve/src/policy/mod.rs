@@ -25,7 +25,7 @@ use std::path::Path;
 
 use anonymize_release::Job;
 use anonymize_release::job::{Checks, Input, Output};
-use datafusion_anonymize::engine::Options;
+use datafusion_anonymize::Options;
 use serde::Deserialize;
 
 pub use server::{Server, Tls};

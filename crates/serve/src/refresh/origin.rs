@@ -7,7 +7,7 @@ use anonymize_release::Job;
 use anonymize_release::store::Location;
 use datafusion::object_store::ObjectStoreExt;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::engine::Hierarchy;
+use datafusion_anonymize::Hierarchy;
 use futures::TryStreamExt;
 use ring::digest;
 use serde::{Deserialize, Serialize};
