@@ -91,7 +91,7 @@ impl SimpleQueryHandler for Statements {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let _occupied = self.session.occupied()?;
+        let _occupied = self.session.mark_busy()?;
         self._on_query(client, query).await
     }
 
@@ -123,7 +123,7 @@ impl ExtendedQueryHandler for Statements {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let _occupied = self.session.occupied()?;
+        let _occupied = self.session.mark_busy()?;
         let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
         // No number, and one below zero, mean all rows.
         let most = usize::try_from(message.max_rows).unwrap_or(0);
@@ -383,7 +383,7 @@ where
 impl ErrorHandler for Statements {
     fn on_error<C: ClientInfo>(&self, _client: &C, error: &mut PgWireError) {
         let failure = std::mem::replace(error, PgWireError::QueryCanceled);
-        *error = match (wire::in_plain_words(failure), self.session.workspace()) {
+        *error = match (wire::for_client(failure), self.session.workspace()) {
             (failure, Ok(_)) => failure,
             // The library would serve whoever goes on after a failed login.
             (failure, Err(_)) => {
@@ -399,7 +399,7 @@ impl ErrorHandler for Statements {
 #[async_trait]
 impl CancelHandler for Statements {
     async fn on_cancel_request(&self, request: CancelRequest) {
-        self.session.service().callers.cancel(request.pid, &request.secret_key);
+        self.session.service().cancel_keys.cancel(request.pid, &request.secret_key);
     }
 }
 
