@@ -107,16 +107,11 @@ impl ClientPlanner {
 impl QueryPlanner for ClientPlanner {
     // As `async_trait` would write it, except that a function without bounds on lifetimes boxes the future: with such bounds
     // the compiler takes seconds to prove that everything in a plan can be sent to another thread.
-    fn create_physical_plan<'s, 'p, 'c, 'f>(
+    fn create_physical_plan<'s: 'f, 'p: 'f, 'c: 'f, 'f>(
         &'s self,
         plan: &'p LogicalPlan,
         session: &'c dyn Session,
-    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>>
-    where
-        's: 'f,
-        'p: 'f,
-        'c: 'f,
-    {
+    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>> {
         self.plan_statement(plan, session)
     }
 }

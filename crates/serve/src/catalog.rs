@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion_postgres::pgwire::error::PgWireError;
 
-use crate::visit::any_relation;
+use crate::visit::{self, Part};
 use crate::wire::{error, state};
 
 /// Functions with the same answer to everything, and how many arguments they take at least and at most.
@@ -119,7 +119,10 @@ const NOT_ANSWERED: &str = "this question about the catalog is not answered here
 /// The error of a query about the catalog, with what can be asked instead.
 pub fn explain_failure(failure: PgWireError, statement: &Statement) -> PgWireError {
     let PgWireError::UserError(info) = &failure else { return failure };
-    let asks_catalog = any_relation(statement, |table| plain_name(table).starts_with("pg_"));
+    let asks_catalog = visit::any(
+        statement,
+        |part| matches!(part, Part::Relation(table) if plain_name(table).starts_with("pg_")),
+    );
     let is_limit = [state::TOO_COMPLEX, state::OUT_OF_MEMORY, state::NO_TABLE, state::NOT_READY];
     // Planning and running a statement both come here.
     let is_plain = info.message.starts_with(NOT_ANSWERED);

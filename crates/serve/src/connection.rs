@@ -147,16 +147,13 @@ impl ExtendedQueryHandler for Statements {
     }
 
     // As `async_trait` would write it, for the reason that `QueryHook` has.
-    fn do_query<'s, 'l, 'p, 'f, C>(
+    fn do_query<'s: 'f, 'l: 'f, 'p: 'f, 'f, C>(
         &'s self,
         client: &'l mut C,
         portal: &'p Portal<Prepared>,
         max_rows: usize,
     ) -> BoxFuture<'f, PgWireResult<Response>>
     where
-        's: 'f,
-        'l: 'f,
-        'p: 'f,
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync + 'f,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
         C::Error: Debug,

@@ -65,52 +65,32 @@ pub struct QueryHook;
 // bounds the compiler shares no proof between functions, and to prove that everything in a statement or a plan can be
 // sent to another thread takes it seconds.
 impl datafusion_postgres::QueryHook for QueryHook {
-    fn handle_simple_query<'s, 'q, 'c, 'l, 'f>(
+    fn handle_simple_query<'s: 'f, 'q: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         context: &'c SessionContext,
         client: &'l mut dyn HookClient,
-    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>> {
         respond(Query { statement, params: None, format: Format::UnifiedText }, context, client)
     }
 
-    fn handle_extended_parse_query<'s, 'q, 'c, 'l, 'f>(
+    fn handle_extended_parse_query<'s: 'f, 'q: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         context: &'c SessionContext,
         client: &'l (dyn ClientInfo + Send + Sync),
-    ) -> BoxFuture<'f, Option<PgWireResult<LogicalPlan>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<LogicalPlan>>> {
         prepare_statement(statement, context, client)
     }
 
-    fn handle_extended_query<'s, 'q, 'p, 'v, 'c, 'l, 'f>(
+    fn handle_extended_query<'s: 'f, 'q: 'f, 'p: 'f, 'v: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         prepared: &'p LogicalPlan,
         params: &'v ParamValues,
         context: &'c SessionContext,
         client: &'l mut dyn HookClient,
-    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'p: 'f,
-        'v: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>> {
         let format = match session(client) {
             Ok(session) => session.result_format(),
             Err(error) => return Box::pin(ready(Some(Err(error)))),
