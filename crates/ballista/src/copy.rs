@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::catalog::streaming::StreamingTable;
@@ -18,43 +19,46 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_anonymize::staged_copy;
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
-/// A plan that writes what another one makes.
-pub(crate) async fn written_here(
+/// A plan of this client that writes the rows of a query.
+pub(crate) async fn write_on_client(
     copy: &CopyTo,
-    made: Arc<dyn ExecutionPlan>,
+    query: Arc<dyn ExecutionPlan>,
     session: &dyn Session,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let schema = made.schema();
-    let made = Made { schema: Arc::clone(&schema), made };
-    let table = StreamingTable::try_new(schema, vec![Arc::new(made)])?;
+    let schema = query.schema();
+    let rows = QueryRows { schema: Arc::clone(&schema), first: None, query };
+    let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
     let table = provider_as_source(Arc::new(table));
     let input = LogicalPlanBuilder::scan("release", table, None)?.build()?;
     staged_copy(CopyTo { input: Arc::new(input), ..copy.clone() }, session).await
 }
 
-/// What a cluster makes, as a table that the planner does not look into.
-struct Made {
-    schema: SchemaRef,
-    made: Arc<dyn ExecutionPlan>,
+/// Rows of a query on the cluster, as a table that the planner does not optimize.
+pub(crate) struct QueryRows {
+    pub(crate) schema: SchemaRef,
+    /// Rows of the client before those of the query.
+    pub(crate) first: Option<RecordBatch>,
+    pub(crate) query: Arc<dyn ExecutionPlan>,
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for QueryRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Made")
+        f.write_str("QueryRows")
     }
 }
 
-impl PartitionStream for Made {
+impl PartitionStream for QueryRows {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let made = Arc::clone(&self.made);
-        // The cluster is asked when somebody waits for rows: what is wrong with the target shows before.
-        let rows = stream::once(async move { execute_stream(made, context) }).try_flatten();
+        let query = Arc::clone(&self.query);
+        // Sent when the first row is asked for, so that mistakes in the target show before.
+        let rows = stream::once(async move { execute_stream(query, context) }).try_flatten();
+        let rows = stream::iter(self.first.clone().map(Ok)).chain(rows);
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
     }
 }
@@ -62,7 +66,6 @@ impl PartitionStream for Made {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use datafusion::arrow::array::RecordBatch;
     use datafusion::common::plan_err;
     use datafusion::logical_expr::LogicalPlan;
     use datafusion::physical_plan::collect;
@@ -105,7 +108,7 @@ mod tests {
         let LogicalPlan::Copy(copy) = state.create_logical_plan(sql).await? else {
             return plan_err!("not COPY");
         };
-        collect(written_here(&copy, Arc::new(made), &state).await?, context.task_ctx()).await
+        collect(write_on_client(&copy, Arc::new(made), &state).await?, context.task_ctx()).await
     }
 
     fn files(directory: &std::path::Path) -> Vec<String> {

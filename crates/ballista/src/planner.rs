@@ -1,27 +1,22 @@
 //! What becomes of a statement that a client of a cluster sends.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
 use datafusion::common::plan_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Explain, LogicalPlan};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::streaming::StreamingTableExec;
 use datafusion_anonymize::{check_may_be_written, holds_release};
 use futures::future::BoxFuture;
-use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::copy::written_here;
+use crate::copy::{QueryRows, write_on_client};
 use crate::job::JobExec;
 
 /// The planner of a client: what the cluster runs, what the client writes itself, and what neither can do.
@@ -60,10 +55,10 @@ impl ClientPlanner {
         let columns = ["client_plan".to_owned(), writing]
             .map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
         let writing = RecordBatch::try_new(rows.schema(), columns.to_vec())?;
-        let explained = Explained { schema: rows.schema(), writing, rows };
-        let schema = Arc::clone(&explained.schema);
+        let schema = rows.schema();
+        let lines = QueryRows { schema: Arc::clone(&schema), first: Some(writing), query: rows };
         let exec =
-            StreamingTableExec::try_new(schema, vec![Arc::new(explained)], None, [], false, None)?;
+            StreamingTableExec::try_new(schema, vec![Arc::new(lines)], None, [], false, None)?;
         Ok(Arc::new(exec))
     }
 
@@ -81,7 +76,7 @@ impl ClientPlanner {
                 LogicalPlan::Copy(copy) => {
                     check_may_be_written(plan, session.config_options())?;
                     let made = self.on_cluster(&copy.input, session).await?;
-                    written_here(copy, made, session).await
+                    write_on_client(copy, made, session).await
                 }
                 LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
                     LogicalPlan::Copy(copy) => self.explained(explain, copy, session).await,
@@ -112,16 +107,11 @@ impl ClientPlanner {
 impl QueryPlanner for ClientPlanner {
     // As `async_trait` would write it, except that a function without bounds on lifetimes boxes the future: with such bounds
     // the compiler takes seconds to prove that everything in a plan can be sent to another thread.
-    fn create_physical_plan<'s, 'p, 'c, 'f>(
+    fn create_physical_plan<'s: 'f, 'p: 'f, 'c: 'f, 'f>(
         &'s self,
         plan: &'p LogicalPlan,
         session: &'c dyn Session,
-    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>>
-    where
-        's: 'f,
-        'p: 'f,
-        'c: 'f,
-    {
+    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>> {
         self.plan_statement(plan, session)
     }
 }
@@ -164,31 +154,5 @@ fn check_tables(plan: &LogicalPlan) -> Result<()> {
             "the table '{name}' is in the memory of this client, where a cluster cannot reach it: write CREATE VIEW instead \
              of CREATE TABLE, or COPY its query to files and read them with CREATE EXTERNAL TABLE"
         ),
-    }
-}
-
-/// A line about what the client does, and the lines that come from the cluster.
-struct Explained {
-    schema: SchemaRef,
-    writing: RecordBatch,
-    rows: Arc<dyn ExecutionPlan>,
-}
-
-impl fmt::Debug for Explained {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Explained")
-    }
-}
-
-impl PartitionStream for Explained {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let rows = Arc::clone(&self.rows);
-        let rows = stream::once(async move { execute_stream(rows, context) }).try_flatten();
-        let batches = stream::iter([Ok(self.writing.clone())]).chain(rows);
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
     }
 }

@@ -207,10 +207,10 @@ impl CliSessionContext for Printing<'_> {
 
     // As `async_trait` would write it, except that a function without bounds on lifetimes boxes the future: with such bounds
     // the compiler takes seconds to prove that everything in a plan can be sent to another thread.
-    fn execute_logical_plan<'s, 'f>(&'s self, plan: LogicalPlan) -> BoxFuture<'f, Result<DataFrame>>
-    where
-        's: 'f,
-    {
+    fn execute_logical_plan<'s: 'f, 'f>(
+        &'s self,
+        plan: LogicalPlan,
+    ) -> BoxFuture<'f, Result<DataFrame>> {
         self.execute(plan)
     }
 }

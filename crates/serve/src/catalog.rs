@@ -1,7 +1,7 @@
 //! Questions of clients about the catalog that the engine alone does not answer.
 //!
-//! psql asks for sizes and descriptions in passing. There are none here, and what there is can still be told. What asks
-//! for more (privileges, roles, functions) fails, and says so in words of a client rather than of the engine.
+//! psql asks for sizes and descriptions along with the rest. There are none here, so the functions return NULL. Queries
+//! for privileges, roles and functions fail, with a message that says what can be asked.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion_postgres::pgwire::error::PgWireError;
 
-use crate::visit::any_relation;
+use crate::visit::{self, Part};
 use crate::wire::{error, state};
 
 /// Functions with the same answer to everything, and how many arguments they take at least and at most.
@@ -33,7 +33,7 @@ fn answers() -> [(&'static str, [usize; 2], ScalarValue); 8] {
     ]
 }
 
-/// Functions that psql calls in passing.
+/// Functions that psql calls in its queries.
 pub fn functions() -> Vec<ScalarUDF> {
     let fixed = answers().map(|(name, [least, most], value)| {
         let signature = TypeSignature::OneOf((least..=most).map(TypeSignature::Any).collect());
@@ -116,10 +116,13 @@ pub fn plain_name(table: &ObjectName) -> String {
 
 const NOT_ANSWERED: &str = "this question about the catalog is not answered here";
 
-/// The error of a question about the catalog, in words that tell what can be asked.
-pub fn in_plain_words(failure: PgWireError, statement: &Statement) -> PgWireError {
+/// The error of a query about the catalog, with what can be asked instead.
+pub fn explain_failure(failure: PgWireError, statement: &Statement) -> PgWireError {
     let PgWireError::UserError(info) = &failure else { return failure };
-    let asks_catalog = any_relation(statement, |table| plain_name(table).starts_with("pg_"));
+    let asks_catalog = visit::any(
+        statement,
+        |part| matches!(part, Part::Relation(table) if plain_name(table).starts_with("pg_")),
+    );
     let is_limit = [state::TOO_COMPLEX, state::OUT_OF_MEMORY, state::NO_TABLE, state::NOT_READY];
     // Planning and running a statement both come here.
     let is_plain = info.message.starts_with(NOT_ANSWERED);

@@ -91,7 +91,7 @@ impl SimpleQueryHandler for Statements {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let _occupied = self.session.occupied()?;
+        let _occupied = self.session.mark_busy()?;
         self._on_query(client, query).await
     }
 
@@ -123,7 +123,7 @@ impl ExtendedQueryHandler for Statements {
         C::Error: Debug,
         PgWireError: From<<C as Sink<PgWireBackendMessage>>::Error>,
     {
-        let _occupied = self.session.occupied()?;
+        let _occupied = self.session.mark_busy()?;
         let name = message.name.as_deref().unwrap_or(DEFAULT_NAME);
         // No number, and one below zero, mean all rows.
         let most = usize::try_from(message.max_rows).unwrap_or(0);
@@ -147,16 +147,13 @@ impl ExtendedQueryHandler for Statements {
     }
 
     // As `async_trait` would write it, for the reason that `QueryHook` has.
-    fn do_query<'s, 'l, 'p, 'f, C>(
+    fn do_query<'s: 'f, 'l: 'f, 'p: 'f, 'f, C>(
         &'s self,
         client: &'l mut C,
         portal: &'p Portal<Prepared>,
         max_rows: usize,
     ) -> BoxFuture<'f, PgWireResult<Response>>
     where
-        's: 'f,
-        'l: 'f,
-        'p: 'f,
         C: ClientInfo + ClientPortalStore + Sink<PgWireBackendMessage> + Unpin + Send + Sync + 'f,
         C::PortalStore: PortalStore<Statement = Self::Statement>,
         C::Error: Debug,
@@ -383,7 +380,7 @@ where
 impl ErrorHandler for Statements {
     fn on_error<C: ClientInfo>(&self, _client: &C, error: &mut PgWireError) {
         let failure = std::mem::replace(error, PgWireError::QueryCanceled);
-        *error = match (wire::in_plain_words(failure), self.session.workspace()) {
+        *error = match (wire::for_client(failure), self.session.workspace()) {
             (failure, Ok(_)) => failure,
             // The library would serve whoever goes on after a failed login.
             (failure, Err(_)) => {
@@ -399,7 +396,7 @@ impl ErrorHandler for Statements {
 #[async_trait]
 impl CancelHandler for Statements {
     async fn on_cancel_request(&self, request: CancelRequest) {
-        self.session.service().callers.cancel(request.pid, &request.secret_key);
+        self.session.service().cancel_keys.cancel(request.pid, &request.secret_key);
     }
 }
 

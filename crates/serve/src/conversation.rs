@@ -43,7 +43,7 @@ pub async fn converse(
         };
         let (outcome, extended) = match heard {
             Next::End | Next::Message(PgWireFrontendMessage::Terminate(_)) => return Ok(()),
-            Next::Wrong(error, extended) => (Err(error), extended),
+            Next::Invalid(error, extended) => (Err(error), extended),
             Next::Message(message) => {
                 let extended = message.is_extended_query();
                 let outcome = process_message(

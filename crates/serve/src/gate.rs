@@ -229,7 +229,7 @@ fn refreshed_view(name: &str, arguments: &FunctionArguments) -> Option<String> {
     }
 }
 
-/// A second look, at the plan: it reads and does nothing else.
+/// Checks the plan too: it must read and do nothing else.
 pub fn check_plan(plan: &LogicalPlan) -> EngineResult<()> {
     refused::check_plan(plan)?;
     plan.apply_with_subqueries(|node| match node {

@@ -1,12 +1,12 @@
 //! Making the engine let go of a query that nobody wants any more.
 //!
-//! While it plans, the engine does not look up at all: between any two of its rules there is one that fails when it is
-//! told to. Later it stops between two batches, when it gives its thread back. Two things keep it from that:
+//! Planning never yields, so a rule that fails once the query is stopped runs between any two rules of the optimizer. A
+//! running query stops between two batches, where it yields. Two things keep it from yielding:
 //!
-//! 1. An operator that makes many batches of few, such as a join, hands them to a parent that swallows
-//!    them all before it looks up. Joins are therefore wrapped in the engine's own operator for sharing a thread.
-//! 2. A nested-loop join looks at all pairs before it looks up, and if none fits, that may take hours. Its
-//!    condition is therefore wrapped in one that fails when it is told to.
+//! 1. An operator that makes many batches of few, such as a join, may feed a parent that consumes all of them at
+//!    once. Joins are therefore wrapped in the engine's operator for cooperative scheduling.
+//! 2. A nested-loop join compares all pairs of rows before it yields, which may take hours if none matches. Its
+//!    condition is therefore wrapped in one that fails once the query is stopped.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -42,30 +42,30 @@ impl Drop for Stop {
 }
 
 impl Stop {
-    /// The optimizer's rules with a look at this between any two of them.
-    pub fn between(
+    /// The optimizer's rules, each after one that fails once the query is stopped.
+    pub fn check_between(
         &self,
         rules: &[Arc<dyn OptimizerRule + Send + Sync>],
     ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         let look = || -> Arc<dyn OptimizerRule + Send + Sync> {
-            Arc::new(LookUp { stopped: Arc::clone(&self.0) })
+            Arc::new(CheckStopped { stopped: Arc::clone(&self.0) })
         };
         rules.iter().flat_map(|rule| [look(), Arc::clone(rule)]).collect()
     }
 
-    /// The rule that makes a plan heed it.
+    /// The rule that makes joins of a plan stop.
     pub fn rule(&self) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
-        Arc::new(Heed { stopped: Arc::clone(&self.0) })
+        Arc::new(InterruptJoins { stopped: Arc::clone(&self.0) })
     }
 }
 
 /// A rule of the optimizer that changes nothing and fails once the query is to stop.
 #[derive(Debug)]
-struct LookUp {
+struct CheckStopped {
     stopped: Arc<AtomicBool>,
 }
 
-impl OptimizerRule for LookUp {
+impl OptimizerRule for CheckStopped {
     fn name(&self) -> &str {
         "look_up"
     }
@@ -83,17 +83,17 @@ impl OptimizerRule for LookUp {
 }
 
 #[derive(Debug)]
-struct Heed {
+struct InterruptJoins {
     stopped: Arc<AtomicBool>,
 }
 
-impl PhysicalOptimizerRule for Heed {
+impl PhysicalOptimizerRule for InterruptJoins {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(plan.transform_up(|node| self.heeding(node))?.data)
+        Ok(plan.transform_up(|node| self.wrap_multiplying(node))?.data)
     }
 
     fn name(&self) -> &str {
@@ -105,8 +105,11 @@ impl PhysicalOptimizerRule for Heed {
     }
 }
 
-impl Heed {
-    fn heeding(&self, node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+impl InterruptJoins {
+    fn wrap_multiplying(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+    ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         let multiplies = node.is::<NestedLoopJoinExec>()
             || node.is::<HashJoinExec>()
             || node.is::<CrossJoinExec>()

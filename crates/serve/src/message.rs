@@ -27,7 +27,7 @@ pub enum Next {
     /// A message.
     Message(PgWireFrontendMessage),
     /// One that cannot be understood, and whether it is part of the extended protocol.
-    Wrong(PgWireError, bool),
+    Invalid(PgWireError, bool),
     /// Nothing more.
     End,
 }
@@ -42,7 +42,7 @@ pub async fn next<S>(
             !starts && !matches!(socket.state(), PgWireConnectionState::AuthenticationInProgress);
         let most = if logged_in { MOST_BYTES } else { MOST_BYTES_BEFORE_LOGIN };
         match whole_length(socket.read_buffer(), starts, most) {
-            Err(error) => return Ok(Next::Wrong(error, false)),
+            Err(error) => return Ok(Next::Invalid(error, false)),
             Ok(Some(length)) if socket.read_buffer().len() >= length => {
                 let mut message = socket.read_buffer_mut().split_to(length);
                 return Ok(decoded(socket.codec_mut(), &mut message, starts));
@@ -68,12 +68,12 @@ fn decoded<S>(
         && let Err(Malformed) = check(kind, body)
     {
         let error = wire::error(state::PROTOCOL, "invalid message format");
-        return Next::Wrong(error, extended);
+        return Next::Invalid(error, extended);
     }
     match codec.decode(message) {
         Ok(Some(message)) => Next::Message(message),
-        Ok(None) => Next::Wrong(wire::fatal(state::PROTOCOL, "incomplete message"), false),
-        Err(_) => Next::Wrong(wire::fatal(state::PROTOCOL, "invalid message"), false),
+        Ok(None) => Next::Invalid(wire::fatal(state::PROTOCOL, "incomplete message"), false),
+        Err(_) => Next::Invalid(wire::fatal(state::PROTOCOL, "invalid message"), false),
     }
 }
 
@@ -102,7 +102,7 @@ struct Malformed;
 
 /// Walks through a message as the library will.
 fn check(kind: u8, body: &[u8]) -> Result<(), Malformed> {
-    let mut rest = Rest(body);
+    let mut rest = Cursor(body);
     match kind {
         b'Q' => rest.text()?,
         b'P' => {
@@ -142,9 +142,9 @@ fn check(kind: u8, body: &[u8]) -> Result<(), Malformed> {
 }
 
 /// What was not walked through yet.
-struct Rest<'a>(&'a [u8]);
+struct Cursor<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl Cursor<'_> {
     fn skip(&mut self, bytes: usize) -> Result<(), Malformed> {
         self.0 = self.0.get(bytes..).ok_or(Malformed)?;
         Ok(())

@@ -58,59 +58,39 @@ const AHEAD: usize = 2;
 /// Where the protocol's handlers keep the timeout that a client asked for.
 const CLIENT_TIMEOUT: &str = "statement_timeout_ms";
 
-/// The first and the last word on every statement: nothing reaches the engine by another way.
+/// Decides about every statement: none reaches the engine in another way.
 pub struct QueryHook;
 
 // Written as `async_trait` would, except that the futures are boxed by functions without bounds on lifetimes. With such
 // bounds the compiler shares no proof between functions, and to prove that everything in a statement or a plan can be
 // sent to another thread takes it seconds.
 impl datafusion_postgres::QueryHook for QueryHook {
-    fn handle_simple_query<'s, 'q, 'c, 'l, 'f>(
+    fn handle_simple_query<'s: 'f, 'q: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         context: &'c SessionContext,
         client: &'l mut dyn HookClient,
-    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>> {
         respond(Query { statement, params: None, format: Format::UnifiedText }, context, client)
     }
 
-    fn handle_extended_parse_query<'s, 'q, 'c, 'l, 'f>(
+    fn handle_extended_parse_query<'s: 'f, 'q: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         context: &'c SessionContext,
         client: &'l (dyn ClientInfo + Send + Sync),
-    ) -> BoxFuture<'f, Option<PgWireResult<LogicalPlan>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<LogicalPlan>>> {
         prepare_statement(statement, context, client)
     }
 
-    fn handle_extended_query<'s, 'q, 'p, 'v, 'c, 'l, 'f>(
+    fn handle_extended_query<'s: 'f, 'q: 'f, 'p: 'f, 'v: 'f, 'c: 'f, 'l: 'f, 'f>(
         &'s self,
         statement: &'q Statement,
         prepared: &'p LogicalPlan,
         params: &'v ParamValues,
         context: &'c SessionContext,
         client: &'l mut dyn HookClient,
-    ) -> BoxFuture<'f, Option<PgWireResult<Response>>>
-    where
-        's: 'f,
-        'q: 'f,
-        'p: 'f,
-        'v: 'f,
-        'c: 'f,
-        'l: 'f,
-    {
+    ) -> BoxFuture<'f, Option<PgWireResult<Response>>> {
         let format = match session(client) {
             Ok(session) => session.result_format(),
             Err(error) => return Box::pin(ready(Some(Err(error)))),
@@ -227,14 +207,14 @@ async fn plan(
     let state = context.state();
     let work = async move {
         let plan = state.statement_to_plan(statement).await;
-        let plan = plan.map_err(|error| wire::of_engine(&error))?;
+        let plan = plan.map_err(|error| wire::engine_error(&error))?;
         predicates::check(&plan)?;
-        gate::check_plan(&plan).map_err(|error| wire::of_engine(&error))?;
-        types::presentable(plan).map_err(|error| wire::of_engine(&error))
+        gate::check_plan(&plan).map_err(|error| wire::engine_error(&error))?;
+        types::presentable(plan).map_err(|error| wire::engine_error(&error))
     };
     let planned = Work::start(engine, work).done().await;
     let planned = planned.map_err(|error| wire::error(state::INTERNAL, error.to_string()))?;
-    planned.map_err(|error| catalog::in_plain_words(error, asked))
+    planned.map_err(|error| catalog::explain_failure(error, asked))
 }
 
 /// Starts a query and watches over it until its last row.
@@ -268,7 +248,7 @@ async fn supervise(
         biased;
         interrupted = &mut watch => return Err(interrupted),
         begun = begin => begun.map_err(|error| {
-            catalog::in_plain_words(wire::in_plain_words(error), query.statement)
+            catalog::explain_failure(wire::for_client(error), query.statement)
         })?,
     };
     let rows = std::mem::replace(&mut response.data_rows, futures::stream::empty().boxed());
@@ -322,7 +302,7 @@ async fn prepare(
 ) -> PgWireResult<(DataFrame, Vec<Arc<Release>>)> {
     // A prepared statement is planned again, so that it reads the current release.
     let mut plan = plan(query.statement, context, engine).await?;
-    let failed = |error| wire::of_engine(&error);
+    let failed = |error| wire::engine_error(&error);
     if let Some((prepared, params)) = query.params {
         if plan.schema().as_arrow().fields() != prepared.schema().as_arrow().fields() {
             return Err(wire::error(
@@ -336,7 +316,7 @@ async fn prepare(
     let functions = BoundFunctions { budget: allowance.budget.clone() };
     let narrow = RefuseWideRows { budget: allowance.budget.clone() };
     let state = context.state();
-    let rules = stop.between(state.optimizers());
+    let rules = stop.check_between(state.optimizers());
     let state = SessionStateBuilder::new_from_existing(state)
         .with_optimizer_rules(rules)
         .with_runtime_env(Arc::clone(&allowance.runtime))
@@ -386,7 +366,7 @@ impl Stream for Supervised {
         let row = loop {
             let Some(running) = held.as_mut() else { break Some(Err(reclaimed())) };
             if let Some(row) = this.ready.next() {
-                break Some(row.map_err(wire::in_plain_words));
+                break Some(row.map_err(wire::for_client));
             }
             if let Poll::Ready(interrupted) = Pin::new(&mut running.watch).poll(cx) {
                 break Some(Err(interrupted));
@@ -395,7 +375,7 @@ impl Stream for Supervised {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Some(chunk))) => this.ready = chunk.into_iter(),
                 Poll::Ready(Some(None)) => break None,
-                Poll::Ready(None) => break Some(Err(broken_off())),
+                Poll::Ready(None) => break Some(Err(incomplete())),
             }
         };
         if !matches!(row, Some(Ok(_))) {
@@ -414,8 +394,8 @@ fn reclaimed() -> PgWireError {
     )
 }
 
-/// What is said of a query whose rows are not all there.
-fn broken_off() -> PgWireError {
+/// The error of a query whose rows are not complete.
+fn incomplete() -> PgWireError {
     wire::error(
         state::INTERNAL,
         "the engine failed in the middle of the query: its rows are not complete",

@@ -71,19 +71,13 @@ impl TableProvider for ReleaseTable {
     }
 
     // As `async_trait` would write it, for the reason that `QueryHook` has.
-    fn scan<'s, 'c, 'p, 'e, 'f>(
+    fn scan<'s: 'f, 'c: 'f, 'p: 'f, 'e: 'f, 'f>(
         &'s self,
         state: &'c dyn Session,
         projection: Option<&'p Vec<usize>>,
         filters: &'e [Expr],
         limit: Option<usize>,
-    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>>
-    where
-        's: 'f,
-        'c: 'f,
-        'p: 'f,
-        'e: 'f,
-    {
+    ) -> BoxFuture<'f, Result<Arc<dyn ExecutionPlan>>> {
         scan(self.release(), state, projection, filters, limit)
     }
 

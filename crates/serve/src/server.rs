@@ -18,10 +18,10 @@ use crate::error::{Error, Result};
 use crate::policy::{Login, Policy};
 use crate::service::Service;
 use crate::session::Session;
-use crate::waiting::WaitingRoom;
+use crate::waiting::PendingLogins;
 
-/// How often a connection is looked at while its query runs.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often a connection is checked while its query runs.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Refuses to carry rows or logins over a network where others can read them.
 pub fn check_exposure(policy: &Policy, listen: SocketAddr, allow_insecure: bool) -> Result<()> {
@@ -68,7 +68,7 @@ pub struct Listener {
 impl Listener {
     /// Serves until `stopping` turns true.
     pub async fn run(self, mut stopping: watch::Receiver<bool>) {
-        let mut waiting = WaitingRoom::new(self.waiting);
+        let mut waiting = PendingLogins::new(self.waiting);
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -86,13 +86,14 @@ impl Listener {
                 Err(error) => {
                     // Out of file handles, say: those that end give theirs back.
                     warn!("cannot accept a connection: {error}");
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
             };
             let (tls, stopping) = (self.tls.clone(), stopping.clone());
             let session = Session::new(&self.service);
-            let task = connections.spawn(attend(stream, tls, Arc::clone(&session), stopping));
+            let task =
+                connections.spawn(serve_connection(stream, tls, Arc::clone(&session), stopping));
             waiting.enter(task, &session);
         }
         drop(self.listener);
@@ -106,15 +107,15 @@ impl Listener {
 }
 
 /// Serves one connection until either side ends it.
-async fn attend(
+async fn serve_connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     session: Arc<Session>,
     stopping: watch::Receiver<bool>,
 ) {
     let Ok(peer) = stream.peer_addr() else { return };
-    let twin = match twin(&stream) {
-        Ok(twin) => twin,
+    let second_handle = match second_handle(&stream) {
+        Ok(second_handle) => second_handle,
         Err(error) => return warn!("connection from {peer} refused: {error}"),
     };
     let conversation = Box::pin(converse(stream, tls, &session));
@@ -125,29 +126,29 @@ async fn attend(
                 info!("connection of {:?} from {peer} ended: {error}", session.user());
             }
         }
-        () = hung_up(&twin, &session) => info!("user {:?} hung up during a query", session.user()),
+        () = client_is_gone(&second_handle, &session) => info!("user {:?} hung up during a query", session.user()),
         () = session.overdue() => warn!("user {:?} left rows unread: connection closed", session.user()),
         () = idle_after(stopping, &session) => {}
     }
 }
 
-/// A second handle of the connection, to look at it while the first is busy.
-fn twin(stream: &TcpStream) -> std::io::Result<TcpStream> {
+/// A second handle of the connection, to notice that the client is gone while the first one waits for a query.
+fn second_handle(stream: &TcpStream) -> std::io::Result<TcpStream> {
     let socket = socket2::SockRef::from(stream);
     // So that a peer that vanished without a word is noticed one day.
     socket.set_keepalive(true)?;
-    let twin: std::net::TcpStream = socket.try_clone()?.into();
-    TcpStream::from_std(twin)
+    let second_handle: std::net::TcpStream = socket.try_clone()?.into();
+    TcpStream::from_std(second_handle)
 }
 
 /// Waits until the client is gone while its query runs: nobody reads from the connection then, and the
 /// query would run to its end for nobody.
-async fn hung_up(twin: &TcpStream, session: &Session) {
+async fn client_is_gone(second_handle: &TcpStream, session: &Session) {
     loop {
-        match twin.ready(Interest::READABLE).await {
+        match second_handle.ready(Interest::READABLE).await {
             Ok(ready) if ready.is_read_closed() && session.is_busy() => return,
             // An idle connection notices by itself.
-            Ok(_) => tokio::time::sleep(LOOK).await,
+            Ok(_) => tokio::time::sleep(POLL_INTERVAL).await,
             Err(_) => return,
         }
     }

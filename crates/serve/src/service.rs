@@ -28,7 +28,7 @@ use crate::workspace::{ReleaseStore, Workspace};
 pub struct Service {
     // Who
     /// Everybody who may log in.
-    pub users: BTreeMap<String, Known>,
+    pub users: BTreeMap<String, Account>,
     /// What answers to unknown users are made of.
     pub secret: [u8; 32],
     /// Whether only encrypted connections are served.
@@ -41,14 +41,14 @@ pub struct Service {
     /// Turns at running queries.
     pub turns: Arc<Semaphore>,
     /// How many connections wait for a turn.
-    pub wait_for_turns: AtomicUsize,
+    pub waiting_for_turn: AtomicUsize,
     // Resources
     /// The engine's resources for queries: no store but that of the releases.
     pub runtime: Arc<RuntimeEnv>,
     /// The threads that queries are computed on.
     pub engine: Handle,
-    /// Who can be cancelled.
-    pub callers: Callers,
+    /// The connections that cancel requests can name.
+    pub cancel_keys: CancelKeys,
     /// Computes views anew.
     pub refresher: Refresher,
     /// Whether the service was asked to stop.
@@ -56,7 +56,7 @@ pub struct Service {
 }
 
 /// A user with what belongs to them.
-pub struct Known {
+pub struct Account {
     /// How they log in.
     pub login: Login,
     /// What they see.
@@ -89,7 +89,7 @@ impl Service {
         for (name, user) in &policy.users {
             let workspace = Workspace::new(name, user, releases, &runtime).map_err(failed)?;
             let workspace = Arc::new(workspace);
-            users.insert(name.clone(), Known { login: user.login.clone(), workspace });
+            users.insert(name.clone(), Account { login: user.login.clone(), workspace });
         }
         Ok(Arc::new(Self {
             users,
@@ -101,10 +101,10 @@ impl Service {
             },
             places: Arc::new(Semaphore::new(server.max_connections)),
             turns: Arc::new(Semaphore::new(server.max_queries)),
-            wait_for_turns: AtomicUsize::new(0),
+            waiting_for_turn: AtomicUsize::new(0),
             runtime,
             engine,
-            callers: Callers::default(),
+            cancel_keys: CancelKeys::default(),
             refresher,
             stopping,
         }))
@@ -128,18 +128,18 @@ fn runtime(server: &Server) -> EngineResult<Arc<RuntimeEnv>> {
 
 /// Connections by the numbers that a cancel request names.
 #[derive(Default)]
-pub struct Callers {
+pub struct CancelKeys {
     numbers: RandomPidSecretKeyGenerator,
     connections: Mutex<HashMap<i32, (SecretKey, Weak<Session>)>>,
     since_sweep: AtomicI32,
 }
 
-impl Callers {
+impl CancelKeys {
     /// Gives a connection its number and the secret that goes with it.
     pub fn register(&self, session: &Arc<Session>, client: &dyn ClientInfo) -> (i32, SecretKey) {
         let (number, key) = self.numbers.generate(client);
         let mut connections = self.connections.lock();
-        // Now and then, those that are gone.
+        // Entries of closed connections are removed once in a while.
         if self.since_sweep.fetch_add(1, Ordering::Relaxed) % 64 == 63 {
             connections.retain(|_, (_, session)| session.strong_count() > 0);
         }

@@ -44,7 +44,7 @@ pub struct Session {
     deadlines: Arc<Mutex<Deadlines>>,
     busy: watch::Sender<bool>,
     /// Queries that have begun, and since when nobody asks for their rows.
-    begun: Mutex<Begun>,
+    begun: Mutex<OpenQueries>,
     format: Mutex<Format>,
 }
 
@@ -64,24 +64,24 @@ pub trait Reclaimable: Send + Sync {
     fn reclaim(&self);
 }
 
-struct Begun {
+struct OpenQueries {
     queries: Vec<Weak<dyn Reclaimable>>,
     untouched_since: Instant,
 }
 
 /// Somebody who waits for a turn.
-struct Waits(Arc<Service>);
+struct WaitingForTurn(Arc<Service>);
 
-impl Waits {
+impl WaitingForTurn {
     fn new(service: &Arc<Service>) -> Self {
-        service.wait_for_turns.fetch_add(1, Ordering::Relaxed);
+        service.waiting_for_turn.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(service))
     }
 }
 
-impl Drop for Waits {
+impl Drop for WaitingForTurn {
     fn drop(&mut self) {
-        self.0.wait_for_turns.fetch_sub(1, Ordering::Relaxed);
+        self.0.waiting_for_turn.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -101,7 +101,7 @@ impl Session {
             cancel: Arc::new(Notify::new()),
             deadlines: Arc::default(),
             busy: watch::Sender::new(false),
-            begun: Mutex::new(Begun { queries: Vec::new(), untouched_since: Instant::now() }),
+            begun: Mutex::new(OpenQueries { queries: Vec::new(), untouched_since: Instant::now() }),
             format: Mutex::default(),
         })
     }
@@ -155,7 +155,7 @@ impl Session {
         if let Some(allowance) = held.upgrade() {
             return Ok(allowance);
         }
-        let waits = Waits::new(&self.service);
+        let waits = WaitingForTurn::new(&self.service);
         let turn = Arc::clone(&self.service.turns).acquire_owned().await;
         let turn = turn.map_err(|_| shutting_down())?;
         drop(waits);
@@ -197,13 +197,13 @@ impl Session {
         self.cancel.notify_waiters();
     }
 
-    /// Marks the connection as occupied until the mark is dropped.
-    pub fn occupied(self: &Arc<Self>) -> PgWireResult<Occupied> {
+    /// Marks the connection as busy until the mark is dropped.
+    pub fn mark_busy(self: &Arc<Self>) -> PgWireResult<BusyGuard> {
         if self.service.is_stopping() {
             return Err(shutting_down());
         }
         self.busy.send_replace(true);
-        Ok(Occupied(Arc::clone(self)))
+        Ok(BusyGuard(Arc::clone(self)))
     }
 
     /// Whether a statement of the connection is being answered.
@@ -242,7 +242,7 @@ impl Session {
     /// keeps its turn between them, but not for as long as it likes.
     fn make_room(&self, now: Instant) {
         let mut begun = self.begun.lock();
-        let are_waiting = self.service.wait_for_turns.load(Ordering::Relaxed);
+        let are_waiting = self.service.waiting_for_turn.load(Ordering::Relaxed);
         let rests = if self.is_busy() { None } else { Some(now - begun.untouched_since) };
         if !is_to_make_room(rests, are_waiting) {
             return;
@@ -284,9 +284,9 @@ fn shutting_down() -> PgWireError {
 }
 
 /// A mark that a statement is being answered.
-pub struct Occupied(Arc<Session>);
+pub struct BusyGuard(Arc<Session>);
 
-impl Drop for Occupied {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.begun.lock().untouched_since = Instant::now();
         self.0.busy.send_replace(false);

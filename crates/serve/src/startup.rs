@@ -85,7 +85,7 @@ impl Startup {
             return Err(self.refused(user, Refusal::WrongPassword));
         };
         self.session.log_in(Arc::clone(&known.workspace))?;
-        let (pid, key) = service.callers.register(&self.session, client);
+        let (pid, key) = service.cancel_keys.register(&self.session, client);
         client.set_pid_and_secret_key(pid, key);
         client.session_extensions().insert(Arc::clone(&self.session));
         info!("user {user:?} logged in from {}", client.socket_addr());

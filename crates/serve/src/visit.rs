@@ -26,33 +26,32 @@ pub fn visit_mut(
     }
 }
 
-/// Whether the statement names a table for which the test holds.
-pub fn any_relation(statement: &Statement, test: impl Fn(&ObjectName) -> bool) -> bool {
-    visit(statement, &mut AnyRelation(test)).is_break()
+/// A part of a statement that a test can be about.
+pub enum Part<'a> {
+    Relation(&'a ObjectName),
+    Expr(&'a Expr),
 }
 
-/// Whether the statement has an expression for which the test holds.
-pub fn any_expr(statement: &Statement, test: impl Fn(&Expr) -> bool) -> bool {
-    visit(statement, &mut AnyExpr(test)).is_break()
+/// Whether the statement has a part for which the test holds.
+pub fn any(statement: &Statement, test: impl Fn(Part<'_>) -> bool) -> bool {
+    visit(statement, &mut Any(test)).is_break()
 }
 
-struct AnyRelation<F>(F);
+struct Any<F>(F);
 
-impl<F: Fn(&ObjectName) -> bool> Visitor for AnyRelation<F> {
+impl<F: Fn(Part<'_>) -> bool> Visitor for Any<F> {
     type Break = ();
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        if (self.0)(relation) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if (self.0)(Part::Relation(relation)) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
-}
-
-struct AnyExpr<F>(F);
-
-impl<F: Fn(&Expr) -> bool> Visitor for AnyExpr<F> {
-    type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if (self.0)(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if (self.0)(Part::Expr(expr)) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

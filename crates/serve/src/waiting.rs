@@ -1,7 +1,7 @@
-//! Those who have not logged in yet.
+//! Connections that have not logged in yet.
 //!
-//! They do not count as connections, or whoever opens many and says nothing would shut out everybody. There is
-//! room for some of them; when it is full, who has waited longest makes place.
+//! They do not count towards the limit of connections, or whoever opens many without logging in would shut out
+//! everybody. Their own number is limited too: beyond it, the one that has waited longest is closed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -12,18 +12,18 @@ use tokio::task::AbortHandle;
 use crate::session::Session;
 
 /// Connections on which nobody has logged in.
-pub struct WaitingRoom {
+pub struct PendingLogins {
     places: usize,
     waiting: VecDeque<(AbortHandle, Weak<Session>)>,
 }
 
-impl WaitingRoom {
-    /// With room for so many.
+impl PendingLogins {
+    /// At most so many at a time.
     pub fn new(places: usize) -> Self {
         Self { places, waiting: VecDeque::new() }
     }
 
-    /// One more, who may take the place of another.
+    /// Adds a connection; closes the oldest ones if there are too many.
     pub fn enter(&mut self, task: AbortHandle, session: &Arc<Session>) {
         self.waiting.retain(|(task, session)| {
             let waits = session.upgrade().is_some_and(|session| !session.is_logged_in());

@@ -49,7 +49,7 @@ fn info(severity: &str, code: &str, message: impl Into<String>) -> PgWireError {
 }
 
 /// An error of the engine, which only ever saw releases: it cannot quote a raw cell.
-pub fn of_engine(failure: &DataFusionError) -> PgWireError {
+pub fn engine_error(failure: &DataFusionError) -> PgWireError {
     let root = failure.find_root();
     if let DataFusionError::ObjectStore(_)
     | DataFusionError::ParquetError(_)
@@ -74,7 +74,7 @@ pub fn sentence(failure: &DataFusionError) -> String {
     plain.to_owned()
 }
 
-/// Some errors of the engine quote a whole expression in its own words.
+/// Some errors of the engine quote a whole expression.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(LONGEST_MESSAGE) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -125,12 +125,12 @@ fn code(root: &DataFusionError, text: &str) -> &'static str {
     }
 }
 
-/// What a client is told about an error that some layer below put into words of its own.
-pub fn in_plain_words(failure: PgWireError) -> PgWireError {
+/// An error as a client is told it, whichever layer it comes from.
+pub fn for_client(failure: PgWireError) -> PgWireError {
     match failure {
         PgWireError::ApiError(inner) => {
             if let Some(failure) = inner.downcast_ref::<DataFusionError>() {
-                return of_engine(failure);
+                return engine_error(failure);
             }
             match inner.downcast_ref::<ParserError>() {
                 Some(failure) => error(state::SYNTAX, failure.to_string()),

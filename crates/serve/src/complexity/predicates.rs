@@ -21,7 +21,7 @@ const MOST_LEVELS: u64 = 1_200;
 /// Refuses plans with conditions that become too large, and with expressions that become too deep.
 pub fn check(plan: &LogicalPlan) -> PgWireResult<()> {
     let mut largest = Size::default();
-    columns(plan, Columns::default(), &mut largest).map_err(|error| wire::of_engine(&error))?;
+    columns(plan, Columns::default(), &mut largest).map_err(|error| wire::engine_error(&error))?;
     if largest.parts > MOST_PARTS {
         return Err(too_complex(format!(
             "a condition has at most {MOST_PARTS} parts, the columns that it names written out"

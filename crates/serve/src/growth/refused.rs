@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, WindowFunctionDefinition};
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, Expr as SqlExpr, Statement};
 use datafusion_postgres::pgwire::error::PgWireResult;
 
-use crate::visit::any_expr;
+use crate::visit::{self, Part};
 use crate::wire::{error, state};
 
 /// Aggregates whose value is all that they have seen. In a window there is one for every row.
@@ -20,9 +20,9 @@ const MOST_DEFAULT_BYTES: usize = 1 << 10;
 
 /// Refuses values of a declared length, which the engine would fill.
 pub fn check_statement(statement: &Statement) -> PgWireResult<()> {
-    let declares_length = any_expr(statement, |expr| match expr {
-        SqlExpr::Cast { data_type, .. } => has_length(data_type),
-        SqlExpr::Function(function) => {
+    let declares_length = visit::any(statement, |part| match part {
+        Part::Expr(SqlExpr::Cast { data_type, .. }) => has_length(data_type),
+        Part::Expr(SqlExpr::Function(function)) => {
             let name = function.name.to_string().to_lowercase();
             let casts = name.ends_with("arrow_cast") || name.ends_with("arrow_try_cast");
             casts && function.args.to_string().to_lowercase().contains("fixedsize")

@@ -50,13 +50,13 @@ impl From<Error> for Reason {
     }
 }
 
-/// How the worker is asked.
+/// Sends requests to the worker.
 #[derive(Debug, Clone)]
 pub struct Refresher {
     requests: mpsc::Sender<Request>,
 }
 
-/// What the worker is asked.
+/// A request to the worker.
 #[derive(Debug)]
 pub struct Request {
     /// One view, or all of them.
@@ -65,7 +65,7 @@ pub struct Request {
     done: Option<oneshot::Sender<Result<(), Reason>>>,
 }
 
-/// Somebody to ask, and where the worker hears it.
+/// A handle for requests, and the worker's end of the channel.
 pub fn channel() -> (Refresher, mpsc::Receiver<Request>) {
     let (requests, heard) = mpsc::channel(64);
     (Refresher { requests }, heard)

@@ -28,7 +28,7 @@ use crate::workspace::SCHEME;
 use crate::{types, wire};
 
 /// How often it is looked whether somebody still reads.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The longest pause after refreshes that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
@@ -44,7 +44,7 @@ pub struct Worker {
     /// How long a query can go on reading.
     longest_query: Duration,
     // State
-    views: BTreeMap<String, Viewed>,
+    views: BTreeMap<String, ViewState>,
     releases: Arc<Releases>,
     // Resources
     /// Where the sources are read. No client ever meets it.
@@ -55,7 +55,7 @@ pub struct Worker {
 }
 
 /// A view, and what is known of it.
-struct Viewed {
+struct ViewState {
     job: Job,
     definition: String,
     /// The source of the current release.
@@ -66,7 +66,7 @@ struct Viewed {
     replaced: Vec<Weak<Release>>,
     failures: u32,
     /// No refresh by itself before that time.
-    rests_until: Option<Instant>,
+    retry_after: Option<Instant>,
 }
 
 impl Worker {
@@ -80,16 +80,16 @@ impl Worker {
     ) -> Self {
         let views = policy.views.iter().map(|(name, view)| {
             let job = view.job.clone();
-            let viewed = Viewed {
+            let view = ViewState {
                 definition: definition(&job),
                 job,
                 published: None,
                 seen: None,
                 replaced: Vec::new(),
                 failures: 0,
-                rests_until: None,
+                retry_after: None,
             };
-            (name.clone(), viewed)
+            (name.clone(), view)
         });
         Self {
             state: policy.server.state.clone(),
@@ -106,9 +106,9 @@ impl Worker {
     /// Takes over the releases of an earlier start that are of the same definition. One of another is
     /// not served: the policy may have become stricter.
     pub async fn adopt(&mut self) {
-        for (name, viewed) in &mut self.views {
+        for (name, view) in &mut self.views {
             let Some(origin) = Origin::read(&self.state, name) else { continue };
-            let manifest = match current(&self.host, &viewed.job.output.path).await {
+            let manifest = match current(&self.host, &view.job.output.path).await {
                 Ok(Some(manifest)) => manifest,
                 Ok(None) => continue,
                 Err(error) => {
@@ -116,12 +116,12 @@ impl Worker {
                     continue;
                 }
             };
-            if origin.release != manifest.release || origin.definition != viewed.definition {
+            if origin.release != manifest.release || origin.definition != view.definition {
                 info!("view {name}: the policy has changed since the last release");
                 continue;
             }
             // Whatever stands there now was not verified by this program.
-            if let Err(error) = check_files(&self.host, &viewed.job.output.path, &manifest).await {
+            if let Err(error) = check_files(&self.host, &view.job.output.path, &manifest).await {
                 warn!("view {name}: the last release cannot be used: {error}");
                 continue;
             }
@@ -129,7 +129,7 @@ impl Worker {
                 Ok(release) => {
                     info!("view {name}: release {} is still good", manifest.release);
                     self.releases.replace(name, release);
-                    viewed.published = Some(origin.source);
+                    view.published = Some(origin.source);
                 }
                 Err(error) => warn!("view {name}: the last release cannot be read: {error}"),
             }
@@ -138,7 +138,7 @@ impl Worker {
 
     /// Works until the service stops.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        self.look_around(true).await;
+        self.poll_sources(true).await;
         let period = self.poll.unwrap_or(LONGEST_PAUSE);
         let mut ticks = interval_at(Instant::now() + period, period);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -148,7 +148,7 @@ impl Worker {
                 biased;
                 () = stopped(&mut stopping) => return,
                 Some(request) = requests.recv() => self.serve(request).await,
-                _ = ticks.tick(), if self.poll.is_some() => self.look_around(false).await,
+                _ = ticks.tick(), if self.poll.is_some() => self.poll_sources(false).await,
             }
         }
     }
@@ -161,7 +161,7 @@ impl Worker {
         let mut done = request.done;
         // Whoever gave up before their turn came wants nothing any more.
         if done.as_ref().is_some_and(|done| done.is_closed()) {
-            names.iter().for_each(|name| given_up_on(name));
+            names.iter().for_each(|name| log_abandoned(name));
             return;
         }
         let mut outcome = Ok(());
@@ -176,22 +176,22 @@ impl Worker {
 
     /// Refreshes the views whose sources have changed. A source that is being written is left alone
     /// until it looks the same twice, except at the start, when views may have no release at all.
-    async fn look_around(&mut self, at_start: bool) {
+    async fn poll_sources(&mut self, at_start: bool) {
         let names: Vec<String> = self.views.keys().cloned().collect();
         for name in names {
-            let Some(viewed) = self.views.get_mut(&name) else { continue };
-            if viewed.rests_until.is_some_and(|until| Instant::now() < until) {
+            let Some(view) = self.views.get_mut(&name) else { continue };
+            if view.retry_after.is_some_and(|until| Instant::now() < until) {
                 continue;
             }
-            let now = match source(&viewed.job, &self.host).await {
+            let now = match source(&view.job, &self.host).await {
                 Ok(now) => now,
                 Err(reason) => {
                     warn!("view {name}: its sources cannot be looked at: {}", reason.detail);
                     continue;
                 }
             };
-            let settled = viewed.seen.replace(now.clone()).is_some_and(|seen| seen == now);
-            if viewed.published.as_ref() != Some(&now) && (settled || at_start) {
+            let settled = view.seen.replace(now.clone()).is_some_and(|seen| seen == now);
+            if view.published.as_ref() != Some(&now) && (settled || at_start) {
                 // The outcome is in the log and in the view's state.
                 let _ = self.refresh(&name, None).await;
             }
@@ -205,11 +205,11 @@ impl Worker {
         let mut asked = asked;
         let outcome = self.make(name, asked.as_deref_mut()).await;
         let gave_up = gave_up(&asked);
-        let Some(viewed) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
+        let Some(view) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
         match outcome {
             Ok(manifest) => {
-                viewed.failures = 0;
-                viewed.rests_until = None;
+                view.failures = 0;
+                view.retry_after = None;
                 let rows = manifest.counts.rows_published;
                 let seconds = begun.elapsed().as_secs_f64();
                 info!(
@@ -220,13 +220,13 @@ impl Worker {
             }
             Err(reason) => {
                 if gave_up {
-                    given_up_on(name);
+                    log_abandoned(name);
                     return Err(reason);
                 }
-                viewed.failures = viewed.failures.saturating_add(1);
+                view.failures = view.failures.saturating_add(1);
                 let pause = self.poll.unwrap_or(LONGEST_PAUSE)
-                    * 2_u32.saturating_pow(viewed.failures.min(10));
-                viewed.rests_until = Some(Instant::now() + pause.min(LONGEST_PAUSE));
+                    * 2_u32.saturating_pow(view.failures.min(10));
+                view.retry_after = Some(Instant::now() + pause.min(LONGEST_PAUSE));
                 let old =
                     if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
                 error!("view {name}: not refreshed: {}{old}", reason.detail);
@@ -236,24 +236,24 @@ impl Worker {
     }
 
     async fn make(&mut self, name: &str, asked: Option<Asked<'_>>) -> Result<Manifest, Reason> {
-        let Some(viewed) = self.views.get_mut(name) else {
+        let Some(view) = self.views.get_mut(name) else {
             return Err(Reason::failed(format!("there is no view '{name}'")));
         };
         let mut stopping = self.stopping.clone();
         let stopped = async {
             tokio::select! {
                 () = stopped(&mut stopping) => {}
-                () = given_up(asked) => {}
+                () = requester_gave_up(asked) => {}
             }
         };
         let mut stopped = std::pin::pin!(stopped);
         let prepare = async {
-            if timeout(self.longest_query, unread(&mut viewed.replaced)).await.is_err() {
+            if timeout(self.longest_query, wait_for_readers(&mut view.replaced)).await.is_err() {
                 let told = "an older release is still being read";
                 return Err(Reason { told, detail: told.to_owned() });
             }
-            let before = source(&viewed.job, &self.host).await?;
-            let columns = plan_release(&viewed.job, &self.host).await?;
+            let before = source(&view.job, &self.host).await?;
+            let columns = plan_release(&view.job, &self.host).await?;
             types::check(columns.fields()).map_err(|error| Error::Job(wire::sentence(&error)))?;
             Ok(before)
         };
@@ -262,7 +262,7 @@ impl Worker {
             () = &mut stopped => return Err(Error::Cancelled.into()),
             before = prepare => before?,
         };
-        let outcome = run_until(&viewed.job, &self.host, RunOptions::default(), stopped).await;
+        let outcome = run_until(&view.job, &self.host, RunOptions::default(), stopped).await;
         let manifest = outcome?.manifest;
         let release = open(name, &manifest, &self.readers).await.map_err(|error| {
             Reason::failed(format!("the release cannot be read: {}", error.strip_backtrace()))
@@ -270,25 +270,25 @@ impl Worker {
         // If the source changed meanwhile, the next look around finds that it is not this one.
         let origin = Origin {
             release: manifest.release.clone(),
-            definition: viewed.definition.clone(),
+            definition: view.definition.clone(),
             source: before.clone(),
         };
         origin.write(&self.state, name)?;
-        viewed.published = Some(before);
+        view.published = Some(before);
         if let Some(replaced) = self.releases.replace(name, release) {
-            viewed.replaced.push(Arc::downgrade(&replaced));
+            view.replaced.push(Arc::downgrade(&replaced));
         }
         Ok(manifest)
     }
 }
 
 /// The last word on a refresh that was asked for and is not wanted any more, begun or not.
-fn given_up_on(view: &str) {
+fn log_abandoned(view: &str) {
     info!("view {view}: not refreshed: whoever asked for it gave up");
 }
 
 /// Waits until whoever asked gives up; forever if nobody did.
-async fn given_up(asked: Option<Asked<'_>>) {
+async fn requester_gave_up(asked: Option<Asked<'_>>) {
     match asked {
         Some(asked) => asked.closed().await,
         None => std::future::pending().await,
@@ -296,13 +296,13 @@ async fn given_up(asked: Option<Asked<'_>>) {
 }
 
 /// Waits until nobody reads the releases any more.
-async fn unread(replaced: &mut Vec<Weak<Release>>) {
+async fn wait_for_readers(replaced: &mut Vec<Weak<Release>>) {
     loop {
         replaced.retain(|release| release.strong_count() > 0);
         if replaced.is_empty() {
             return;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
 use crate::catalog::plain_name;
-use crate::visit::{any_relation, visit_mut};
+use crate::visit::{self, Part, visit_mut};
 
 /// Whether the text may contain a subquery: a cheap test that spares most statements the parsing.
 pub fn may_have(sql: &str) -> bool {
@@ -24,7 +24,8 @@ pub fn ask_catalogs(statements: &[Statement]) -> bool {
         let name = plain_name(table);
         name.starts_with("pg_") || name.starts_with("information_schema.")
     };
-    statements.iter().any(|statement| any_relation(statement, is_catalog))
+    let names_catalog = |part: Part<'_>| matches!(part, Part::Relation(table) if is_catalog(table));
+    statements.iter().any(|statement| visit::any(statement, names_catalog))
 }
 
 /// Puts parentheses around the subqueries of all select lists; returns whether there was one.
