@@ -124,6 +124,16 @@ pub enum Task {
     /// computed anew when its sources change. SIGHUP computes all views anew; SIGTERM and Ctrl-C stop.
     #[cfg(feature = "serve")]
     Serve(crate::serve::ServeArguments),
+
+    /// Known in every build, so that the answer says how to get it.
+    #[cfg(not(feature = "serve"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Serve {
+        /// What the service would be told
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _arguments: Vec<String>,
+    },
+
     /// Run a release job: anonymize, verify what was written, publish in one step
     ///
     /// The job file names inputs, options, output and checks (docs/release-job.md). If anything fails, the
@@ -141,8 +151,7 @@ impl Task {
     /// Its word on the command line.
     pub fn name(&self) -> &'static str {
         match self {
-            #[cfg(feature = "serve")]
-            Self::Serve(_) => "serve",
+            Self::Serve { .. } => "serve",
             Self::Publish(_) => "publish",
             Self::Release(_) => "release",
             Self::Report(_) => "report",

@@ -75,6 +75,14 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
             check_nothing_else(options)?;
             return crate::serve::serve(arguments).await;
         }
+        #[cfg(not(feature = "serve"))]
+        Some(Task::Serve { .. }) => {
+            return Err(Failure::Setup(
+                "this program was built without the service: install it with `cargo install --path crates/cli \
+                 --features serve`"
+                    .to_owned(),
+            ));
+        }
         Some(Task::Publish(_)) | None => {}
     }
     let scripts = scripts(options)?;
