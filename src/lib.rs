@@ -65,7 +65,8 @@
 //!
 //! `model ← {hierarchy, association} ← {method, measure} ← columnar ← engine`, each knowing only those to its left.
 //! The pure layers build without Arrow and DataFusion (`--no-default-features`). `ARCHITECTURE.md`
-//! walks through the code. With the feature `codec` plans can be written as bytes, for engines that run them on several
+//! walks through the code. With the feature `cells` a table can be cut into parts that are
+//! anonymized apart, and with `codec` plans can be written as bytes, for engines that run them on several
 //! machines.
 
 mod association;
