@@ -219,15 +219,16 @@ impl<'a> Finisher<'a> {
     }
 }
 
-/// All parts as one table, its buckets in an order that depends on nothing but their rows and the seed. Other rows
-/// stand behind them.
+/// All parts as one table, its buckets in an order that depends on nothing but their rows and the seed. The parts
+/// have the first `rows` rows of the table.
 pub(super) fn join(
     table: &mut RowTable,
+    rows: usize,
     attributes: usize,
     parts: Vec<Result<Part>>,
 ) -> Result<Sliced> {
     let parts = parts.into_iter().collect::<Result<Vec<Part>>>()?;
-    if parts.iter().any(|part| part.filled != part.rows.len()) {
+    if parts.iter().map(|part| part.filled).sum::<usize>() != rows {
         return Err(Error::bug("a slicing lost or doubled a row"));
     }
     let mut codes = vec![0; attributes + 1];

@@ -258,7 +258,7 @@ pub fn asg_ls(
         Ok(part)
     };
     let parts = ranges(&blocks).into_par_iter().enumerate().map(work).collect();
-    let mut sliced = finish::join(rows, attributes, parts)?;
+    let mut sliced = finish::join(rows, left, attributes, parts)?;
     sliced.suppressed += rows.len() - left;
     sliced.associations = (with_sensitive.len(), others.len());
     sliced.cut = cut;
@@ -320,7 +320,8 @@ pub fn slicing(
         Ok(part)
     };
     let parts = buckets.par_chunks(1_024).enumerate().map(work).collect();
-    finish::join(rows, attributes, parts)
+    let all = rows.len();
+    finish::join(rows, all, attributes, parts)
 }
 
 /// How much any two quasi-identifiers go together.

@@ -6,7 +6,7 @@ use crate::model::{RowKeys, RowTable};
 ///
 /// Everything that is done to a block or a bucket is done to these, so that it is compiled once and not for every
 /// shape of a table.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Rows {
     /// Codes of a row.
     width: usize,
