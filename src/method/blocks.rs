@@ -5,6 +5,8 @@
 //! both sides stay large enough, because a class with both loses the whole column; then the rounded partition cuts by
 //! value.
 
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::method::partition::{Cut, Job, Split, partition_rows};
 use crate::model::{Code, GlobalShares, Requirement, Row, Tally};
@@ -33,6 +35,17 @@ pub(super) fn cut<C: Code, const W: usize>(
     let mut cutter = Cutter { job, block_rows, side, tally, sizes: Vec::new() };
     cutter.cut(rows)?;
     Ok(cutter.sizes)
+}
+
+/// The blocks as ranges of positions.
+pub(super) fn ranges(sizes: &[u32]) -> Vec<Range<usize>> {
+    let mut end = 0;
+    let range = |size: &u32| {
+        let start = end;
+        end += *size as usize;
+        start..end
+    };
+    sizes.iter().map(range).collect()
 }
 
 /// The blocks as slices.
@@ -92,7 +105,7 @@ impl Cutter<'_> {
                 columns.push((smaller, index));
             }
         }
-        columns.sort_by_key(|(smaller, _)| std::cmp::Reverse(*smaller));
+        most_even_first(&mut columns);
         columns.into_iter().find_map(|(_, index)| {
             let mut missing = 0;
             for at in 0..rows.len() {
@@ -108,4 +121,9 @@ impl Cutter<'_> {
             holds.then_some(missing)
         })
     }
+}
+
+/// Sorts columns by the size of the smaller side. A function of its own, so that it is not compiled for every shape.
+fn most_even_first(columns: &mut [(usize, usize)]) {
+    columns.sort_by_key(|(smaller, _)| std::cmp::Reverse(*smaller));
 }

@@ -6,6 +6,7 @@
 //! and deep recursion stays in the cache.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 #[cfg(feature = "engine")]
 use super::store::ScratchFile;
@@ -112,6 +113,13 @@ macro_rules! row_table {
                 None
             }
 
+            /// As many zero rows in the shape of this table.
+            pub(crate) fn zeroed_like(&self, rows: usize) -> Self {
+                match self {
+                    $(Self::$variant(_) => Self::$variant(Store::zeroed(rows)),)*
+                }
+            }
+
             /// Bytes of one row in the shape [`RowTable::zeroed`] would choose.
             pub fn row_bytes(columns: usize, cardinality: u32) -> Option<usize> {
                 $(if columns <= $width && cardinality.saturating_sub(1) <= <$code>::MAX.get() {
@@ -167,6 +175,40 @@ impl RowTable {
         Some(table)
     }
 
+    /// Copies as many codes of a row as there is room for, and returns the number of the row.
+    ///
+    /// This and the next few functions let a method work on a table without being compiled once per shape.
+    pub(crate) fn read(&self, position: usize, codes: &mut [u32]) -> u32 {
+        with_rows!(self, rows => {
+            let row = &rows[position];
+            codes.iter_mut().zip(&row.codes).for_each(|(to, code)| *to = code.get());
+            row.id
+        })
+    }
+
+    /// Overwrites the first codes of a row and its number. The codes must fit the shape.
+    pub(crate) fn write(&mut self, position: usize, codes: &[u32], id: u32) {
+        with_rows!(self, rows => {
+            let row = &mut rows[position];
+            row.codes.iter_mut().zip(codes).for_each(|(to, code)| *to = Code::from_u32(*code));
+            row.id = id;
+        });
+    }
+
+    /// The codes of one column.
+    pub(crate) fn column(&self, positions: Range<usize>, column: usize) -> Vec<u32> {
+        with_rows!(self, rows => rows[positions].iter().map(|row| row.codes[column].get()).collect())
+    }
+
+    /// The rows of every code of a column that has so many codes.
+    pub(crate) fn counts(&self, positions: Range<usize>, column: usize, codes: u32) -> Vec<u32> {
+        let mut counts = vec![0u32; codes as usize];
+        with_rows!(self, rows => {
+            rows[positions].iter().for_each(|row| counts[row.codes[column].get() as usize] += 1);
+        });
+        counts
+    }
+
     /// Number of the row at a position.
     pub fn id_at(&self, position: usize) -> u32 {
         with_rows!(self, rows => rows[position].id)
@@ -201,5 +243,27 @@ mod tests {
     fn a_zeroed_table_has_the_rows_asked_for() {
         let table = RowTable::zeroed(3, 2, 10).map(|table| table.len());
         assert_eq!(table, Some(3));
+    }
+    #[test]
+    fn rows_read_the_same_in_every_shape() -> crate::Result<()> {
+        // Wider codes and more columns; the first codes of the rows are the same.
+        let shapes = [(2, 4), (9, 4), (2, 300), (9, 300), (2, 70_000), (9, 70_000), (17, 4)];
+        for (columns, cardinality) in
+            shapes.into_iter().chain([(17, 70_000), (33, 4), (33, 70_000)])
+        {
+            let Some(mut table) = RowTable::zeroed(3, columns, cardinality) else {
+                return Err(crate::Error::bug("too wide"));
+            };
+            for (position, codes) in [[3, 1], [2, 0], [3, 2]].iter().enumerate() {
+                table.write(position, codes, position as u32 + 7);
+            }
+            let mut codes = [9; 2];
+            assert_eq!((table.read(1, &mut codes), codes), (8, [2, 0]));
+            assert_eq!(table.column(0..3, 0), [3, 2, 3]);
+            assert_eq!(table.counts(1..3, 1, 3), [1, 0, 1]);
+            let copy = table.zeroed_like(1);
+            assert_eq!((copy.len(), copy.bytes() * 3), (1, table.bytes()));
+        }
+        Ok(())
     }
 }

@@ -40,6 +40,11 @@ impl RowTable {
         Classes::from_sizes(&sizes)
     }
 
+    /// A keyed hash of the codes and the sensitive values of one row.
+    pub(crate) fn keyed_hash(&self, position: usize, keys: &RowKeys, seed: Seed) -> u64 {
+        with_rows!(self, rows => rows[position].keyed_hash(keys, seed))
+    }
+
     /// Bytes of all rows.
     pub fn bytes(&self) -> usize {
         with_rows!(self, rows => size_of_val(&rows[..]))

@@ -55,6 +55,8 @@ mod method;
 mod trie;
 mod tuples;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use self::bottom_up::bottom_up;
@@ -145,7 +147,56 @@ pub fn cluster(
     method: Clustering,
     options: &Options,
 ) -> Result<Classes> {
-    let sizes = with_rows!(rows, rows => cluster_rows(rows, job, method, options))?;
+    let weights = weights(options.weights, job.axes.len())?;
+    let global = GlobalShares::new(job.requirement, job.sensitive);
+    let mut tally = Tally::new(job.requirement, job.sensitive, &global);
+    if rows.is_empty() {
+        // A column without a value has no entropy to prepare.
+        tally.check_whole_table(std::iter::empty())?;
+        return Classes::from_sizes(&[]);
+    }
+    let columns = columns(rows, job, method, &weights);
+    let clustered = match method {
+        Clustering::KMember => with_rows!(rows, rows => complete_rows(rows, job)),
+        Clustering::Kaim | Clustering::BottomUp => rows.len(),
+    };
+    tally.check_whole_table((0..clustered).map(|at| rows.id_at(at)))?;
+    let block_rows = options.block_rows;
+    let blocks = with_rows!(rows, rows => {
+        blocks::cut(&mut rows[..clustered], job, &global, block_rows)
+    })?;
+    let single = |model| Requirement { k: 1, models: vec![model] };
+    let singles: Vec<Requirement> = job.requirement.models.iter().cloned().map(single).collect();
+    let table = &*rows;
+    let work = |(block, range): (usize, Range<usize>)| {
+        let rules = Rules {
+            columns: &columns,
+            start: if method == Clustering::KMember { Start::Furthest } else { Start::Random },
+            k: job.requirement.k,
+            models: &job.requirement.models,
+            sensitive: job.sensitive,
+            seed: options.seed,
+            cancel: job.cancel,
+            block: block as u64,
+        };
+        let tallies = singles.iter().map(|one| Tally::new(one, job.sensitive, &global)).collect();
+        let tuples = Tuples::new(table, range, &columns, job.keys);
+        let groups = match method {
+            Clustering::BottomUp => bottom_up(rules, &tuples, tallies)?,
+            Clustering::Kaim | Clustering::KMember => Growth::new(rules, &tuples, tallies).run()?,
+        };
+        arranged(&tuples, groups)
+    };
+    let done: Vec<Result<Arranged>> =
+        blocks::ranges(&blocks).into_par_iter().enumerate().map(work).collect();
+    let (mut sizes, mut targets) = (Vec::new(), Vec::with_capacity(clustered));
+    for block in done {
+        let block = block?;
+        sizes.extend(block.sizes);
+        let start = targets.len() as u32;
+        targets.extend(block.targets.into_iter().map(|target| start + target));
+    }
+    rows.permute(targets);
     Classes::from_sizes(&sizes)
 }
 
@@ -161,62 +212,14 @@ fn is_incomplete<C: Code, const W: usize>(row: &Row<C, W>, axes: &[Axis]) -> boo
 /// Bytes that a clustering takes beside the rows, roughly, when `rows` rows stand in the blocks it
 /// works on at once; `codes` is the number of codes of every quasi-identifier.
 pub fn block_bytes(codes: impl Iterator<Item = u32>, rows: usize) -> usize {
-    // Per row and column: the tuple's code, a trie node of four numbers, half as much again while a
-    // trie is rebuilt, and the center of a group. Per code: what distances look up. Per row: tallies and groups, and
-    // its slot, by which the rows of a person are found.
-    const CELL: usize = 4 + 24 + 48;
+    // Per row and column: the code as it is read and that of the tuple, a trie node of four numbers, half as much again while a
+    // trie is rebuilt, and the center of a group. Per code: what distances look up. Per row: tallies and groups,
+    // its place before and after, and its slot, by which the rows of a person are found.
+    const CELL: usize = 4 + 4 + 24 + 48;
     const CODE: usize = 64;
-    const ROW: usize = 132;
+    const ROW: usize = 140;
     let columns: usize = codes.map(|codes| codes as usize * CODE + rows * CELL).sum();
     columns + rows * ROW
-}
-
-fn cluster_rows<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    job: &Job,
-    method: Clustering,
-    options: &Options,
-) -> Result<Vec<u32>> {
-    let weights = weights(options.weights, job.axes.len())?;
-    let global = GlobalShares::new(job.requirement, job.sensitive);
-    let mut tally = Tally::new(job.requirement, job.sensitive, &global);
-    if rows.is_empty() {
-        // A column without a value has no entropy to prepare.
-        tally.check_whole_table(std::iter::empty())?;
-        return Ok(Vec::new());
-    }
-    let columns = columns(rows, job, method, &weights);
-    let rows = match method {
-        Clustering::KMember => complete_rows(rows, job),
-        Clustering::Kaim | Clustering::BottomUp => rows,
-    };
-    tally.check_whole_table(rows.iter().map(|row| row.id))?;
-    let blocks = blocks::cut(rows, job, &global, options.block_rows)?;
-    let single = |model| Requirement { k: 1, models: vec![model] };
-    let singles: Vec<Requirement> = job.requirement.models.iter().cloned().map(single).collect();
-    let work = |(block, rows): (usize, &mut [Row<C, W>])| {
-        let rules = Rules {
-            columns: &columns,
-            start: if method == Clustering::KMember { Start::Furthest } else { Start::Random },
-            k: job.requirement.k,
-            models: &job.requirement.models,
-            sensitive: job.sensitive,
-            seed: options.seed,
-            cancel: job.cancel,
-            block: block as u64,
-        };
-        let tallies = singles.iter().map(|one| Tally::new(one, job.sensitive, &global)).collect();
-        let tuples = Tuples::new(rows, &columns, job.keys);
-        let groups = match method {
-            Clustering::BottomUp => bottom_up(rules, &tuples, tallies)?,
-            Clustering::Kaim | Clustering::KMember => Growth::new(rules, &tuples, tallies).run()?,
-        };
-        arrange(rows, groups)
-    };
-    let sizes: Vec<Result<Vec<u32>>> =
-        blocks::slices(rows, &blocks).into_par_iter().enumerate().map(work).collect();
-    let sizes: Vec<Vec<u32>> = sizes.into_iter().collect::<Result<_>>()?;
-    Ok(sizes.concat())
 }
 
 /// Weights with 1 as the largest.
@@ -241,8 +244,8 @@ fn weights(weights: &[f64], columns: usize) -> Result<Vec<f64>> {
 }
 
 /// The quasi-identifiers in the order they are searched: few values first.
-fn columns<'a, C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+fn columns<'a>(
+    rows: &RowTable,
     job: &Job<'a>,
     method: Clustering,
     weights: &[f64],
@@ -252,8 +255,8 @@ fn columns<'a, C: Code, const W: usize>(
         Clustering::KMember | Clustering::BottomUp => Metric::Ncp,
     };
     let column = |(index, axis): (usize, &'a Axis)| {
-        let mut counts = vec![0u64; axis.codes as usize];
-        rows.iter().for_each(|row| counts[row.codes[index].get() as usize] += 1);
+        let counts = rows.counts(0..rows.len(), index, axis.codes);
+        let counts: Vec<u64> = counts.into_iter().map(u64::from).collect();
         Column::new(index, axis, metric, weights[index], &counts)
     };
     let mut columns: Vec<Column<'a>> = job.axes.iter().enumerate().map(column).collect();
@@ -261,11 +264,8 @@ fn columns<'a, C: Code, const W: usize>(
     columns
 }
 
-/// Brings the rows without a missing cell to the front.
-fn complete_rows<'r, C: Code, const W: usize>(
-    rows: &'r mut [Row<C, W>],
-    job: &Job,
-) -> &'r mut [Row<C, W>] {
+/// Brings the rows without a missing cell to the front and counts them.
+fn complete_rows<C: Code, const W: usize>(rows: &mut [Row<C, W>], job: &Job) -> usize {
     let mut complete = 0;
     for at in 0..rows.len() {
         if !is_incomplete(&rows[at], job.axes) {
@@ -273,23 +273,30 @@ fn complete_rows<'r, C: Code, const W: usize>(
             complete += 1;
         }
     }
-    &mut rows[..complete]
+    complete
 }
 
-/// Brings the rows of a block into class order: classes by their first row, rows as they stood.
-fn arrange<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    mut groups: Vec<Group>,
-) -> Result<Vec<u32>> {
+/// The classes of a block.
+struct Arranged {
+    /// By class, its rows.
+    sizes: Vec<u32>,
+    /// By row as it stood in the block, its place in class order.
+    targets: Vec<u32>,
+}
+
+/// Brings the rows of a block into class order: classes by their first row, rows in canonical order.
+fn arranged(tuples: &Tuples, mut groups: Vec<Group>) -> Result<Arranged> {
     groups.iter_mut().for_each(|group| group.rows.sort_unstable());
     groups.sort_unstable_by_key(|group| group.rows.first().copied());
-    let arranged: Vec<Row<C, W>> =
-        groups.iter().flat_map(|group| &group.rows).map(|at| rows[*at as usize]).collect();
-    if arranged.len() != rows.len() {
+    let sizes: Vec<u32> = groups.iter().map(|group| group.rows.len() as u32).collect();
+    let mut targets = vec![u32::MAX; tuples.rows()];
+    for (target, at) in groups.iter().flat_map(|group| &group.rows).enumerate() {
+        targets[tuples.order[*at as usize] as usize] = target as u32;
+    }
+    if sizes.iter().sum::<u32>() as usize != targets.len() || targets.contains(&u32::MAX) {
         return Err(Error::bug("a clustering lost or doubled a row"));
     }
-    rows.copy_from_slice(&arranged);
-    Ok(groups.iter().map(|group| group.rows.len() as u32).collect())
+    Ok(Arranged { sizes, targets })
 }
 
 #[cfg(test)]

@@ -266,10 +266,8 @@ mod tests {
         let columns: Vec<Column<'_>> = (0..3)
             .map(|index| Column::new(index, &axes[index], metric, 1.0, &counts(index)))
             .collect();
-        let Some(RowTable::Byte8(mut rows)) = RowTable::from_codes(&codes) else {
-            unreachable!("small codes")
-        };
-        let tuples = Tuples::new(&mut rows, &columns, &RowKeys::default());
+        let Some(rows) = RowTable::from_codes(&codes) else { unreachable!("few columns") };
+        let tuples = Tuples::new(&rows, 0..codes.len(), &columns, &RowKeys::default());
         let mut trie = Trie::new(&tuples);
         let mut caches: Vec<CostCache<'_>> = columns.iter().map(CostCache::new).collect();
         let mut free = 400;

@@ -1,13 +1,13 @@
 //! The rows of a block in canonical order, equal ones collapsed.
 
-use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::distance::Column;
-use crate::model::{Code, Row, RowKeys};
+use crate::model::{RowKeys, RowTable};
 
 /// The distinct tuples of a block.
 ///
-/// Rows stand sorted by the codes of the columns, in the order the columns are searched, and then by
+/// Rows are sorted by the codes of the columns, in the order the columns are searched, and then by
 /// key: where a row stood in the input has no say in anything that follows.
 #[derive(Debug)]
 pub(super) struct Tuples {
@@ -17,35 +17,39 @@ pub(super) struct Tuples {
     starts: Vec<u32>,
     /// Number of every row in the payload.
     pub(super) ids: Vec<u32>,
+    /// Where every row stood in the block.
+    pub(super) order: Vec<u32>,
 }
 
 impl Tuples {
-    /// Sorts the rows and collapses them.
-    pub(super) fn new<C: Code, const W: usize>(
-        rows: &mut [Row<C, W>],
+    /// Collapses the rows of a block, whose codes are read once so that they are compared whatever their shape.
+    pub(super) fn new(
+        rows: &RowTable,
+        block: Range<usize>,
         columns: &[Column<'_>],
         keys: &RowKeys,
     ) -> Self {
-        let compare_codes = |a: &Row<C, W>, b: &Row<C, W>| {
-            let differ = |column: &Column<'_>| {
-                let order = a.codes[column.index].cmp(&b.codes[column.index]);
-                (order != Ordering::Equal).then_some(order)
-            };
-            columns.iter().find_map(differ).unwrap_or(Ordering::Equal)
-        };
-        rows.sort_unstable_by(|a, b| compare_codes(a, b).then_with(|| keys.compare(a.id, b.id)));
-        let mut starts = Vec::new();
-        for (at, row) in rows.iter().enumerate() {
-            if at == 0 || compare_codes(&rows[at - 1], row) != Ordering::Equal {
-                starts.push(at as u32);
-            }
+        let width = columns.len();
+        let mut codes = Vec::with_capacity(block.len() * width);
+        let mut ids = Vec::with_capacity(block.len());
+        let mut row = vec![0; columns.iter().map(|column| column.index + 1).max().unwrap_or(0)];
+        for at in block {
+            ids.push(rows.read(at, &mut row));
+            codes.extend(columns.iter().map(|column| row[column.index]));
         }
-        let codes_of = |column: &Column<'_>| {
-            starts.iter().map(|at| rows[*at as usize].codes[column.index].get()).collect()
-        };
-        let codes = columns.iter().map(codes_of).collect();
-        starts.push(rows.len() as u32);
-        Self { codes, starts, ids: rows.iter().map(|row| row.id).collect() }
+        let tuple = |at: u32| &codes[at as usize * width..][..width];
+        let id = |at: u32| ids[at as usize];
+        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+        order.sort_unstable_by(|a, b| {
+            tuple(*a).cmp(tuple(*b)).then_with(|| keys.compare(id(*a), id(*b)))
+        });
+        let is_first = |at: &usize| *at == 0 || tuple(order[*at - 1]) != tuple(order[*at]);
+        let mut starts: Vec<u32> = (0..order.len()).filter(is_first).map(|at| at as u32).collect();
+        let codes_of =
+            |column: usize| starts.iter().map(|at| tuple(order[*at as usize])[column]).collect();
+        let codes = (0..width).map(codes_of).collect();
+        starts.push(order.len() as u32);
+        Self { codes, starts, ids: order.iter().map(|at| id(*at)).collect(), order }
     }
 
     /// Number of distinct tuples.

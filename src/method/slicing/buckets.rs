@@ -5,10 +5,10 @@ use std::hash::Hasher;
 use super::distance::Distance;
 use super::finish::Bucket;
 use super::promise::Promise;
+use super::rows::Rows;
 use super::vertices::{Node, Vertex};
 use crate::error::Result;
 use crate::method::Job;
-use crate::model::{Code, Row};
 
 /// The free rows of a block, attribute by attribute, in no particular order.
 pub(super) struct Block<'a> {
@@ -39,15 +39,15 @@ pub(super) struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// The rows of a block, in canonical order.
-    pub(super) fn new<C: Code, const W: usize>(
-        rows: &[Row<C, W>],
+    pub(super) fn new(
+        rows: &Rows,
         job: &'a Job<'a>,
         promise: &'a Promise<'a>,
         distance: &'a Distance<'a>,
         block: u64,
     ) -> Self {
         let sensitive = job.axes.len();
-        let attribute = |at: usize| rows.iter().map(|row| row.codes[at].get()).collect();
+        let attribute = |at: usize| rows.column(at).collect();
         let codes: Vec<Vec<u32>> = (0..=sensitive).map(attribute).collect();
         let mut present = codes[sensitive].clone();
         present.sort_unstable();

@@ -2,20 +2,20 @@
 
 use super::columns::{Columns, varying};
 use super::promise::{LEAST_GROUPS, Promise, all, bits};
+use super::rows::Rows;
 use crate::error::{Error, Result};
-use crate::model::{Code, Row};
 
 /// A bucket as it was and as it is published.
-pub(super) struct Published<'a, C, const W: usize> {
-    pub(super) original: &'a [Row<C, W>],
-    pub(super) published: &'a [Row<C, W>],
+pub(super) struct Published<'a> {
+    pub(super) original: &'a Rows,
+    pub(super) published: &'a Rows,
     pub(super) kept: &'a [u32],
     pub(super) columns: &'a Columns,
     /// By quasi-identifier, whether it publishes what covers the bucket.
     pub(super) covered: u64,
 }
 
-impl<C: Code, const W: usize> Published<'_, C, W> {
+impl Published<'_> {
     /// Fails unless the bucket keeps every promise.
     pub(super) fn check(&self, promise: &Promise, k: u32) -> Result<()> {
         let (attributes, options) = (promise.groups.attributes(), promise.options);
@@ -39,12 +39,11 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
                 return broken("publishes values that it did not have");
             }
         }
-        let own = self.original.iter().zip(self.published).all(|(original, published)| {
-            let same = |at: usize| original.codes[at] == published.codes[at];
-            original.id == published.id
-                && same(attributes)
-                && bits(self.columns.with_sensitive).all(same)
+        let own = self.original.iter().zip(self.published.iter()).all(|(original, published)| {
+            let same = |at: usize| original[at] == published[at];
+            same(attributes) && bits(self.columns.with_sensitive).all(same)
         });
+        let own = own && self.original.ids == self.published.ids;
         if !own {
             return broken("has lost a sensitive value");
         }
@@ -85,11 +84,11 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
     }
 
     fn same_parts(&self, column: u64, attributes: usize) -> bool {
-        let parts = |rows: &[Row<C, W>]| {
-            let part = |row: &Row<C, W>| -> Vec<C> {
-                bits(column).filter(|at| *at < attributes).map(|at| row.codes[at]).collect()
+        let parts = |rows: &Rows| {
+            let part = |row: &[u32]| -> Vec<u32> {
+                bits(column).filter(|at| *at < attributes).map(|at| row[at]).collect()
             };
-            let mut parts: Vec<Vec<C>> = rows.iter().map(part).collect();
+            let mut parts: Vec<Vec<u32>> = rows.iter().map(part).collect();
             parts.sort_unstable();
             parts
         };
@@ -99,17 +98,12 @@ impl<C: Code, const W: usize> Published<'_, C, W> {
 
 /// Whether every part of a bucket, rows that agree in these quasi-identifiers, is diverse enough in so
 /// many columns.
-pub(super) fn is_diverse<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    promise: &Promise,
-    parted_by: u64,
-    columns: usize,
-) -> bool {
+pub(super) fn is_diverse(rows: &Rows, promise: &Promise, parted_by: u64, columns: usize) -> bool {
     let sensitive = promise.groups.attributes();
-    let key = |row: &Row<C, W>| -> (Vec<C>, C) {
-        (bits(parted_by).map(|at| row.codes[at]).collect(), row.codes[sensitive])
+    let key = |row: &[u32]| -> (Vec<u32>, u32) {
+        (bits(parted_by).map(|at| row[at]).collect(), row[sensitive])
     };
-    let mut keys: Vec<(Vec<C>, C)> = rows.iter().map(key).collect();
+    let mut keys: Vec<(Vec<u32>, u32)> = rows.iter().map(key).collect();
     keys.sort_unstable();
     keys.chunk_by(|a, b| a.0 == b.0).all(|part| {
         let values = part.chunk_by(|a, b| a.1 == b.1);
@@ -117,6 +111,6 @@ pub(super) fn is_diverse<C: Code, const W: usize>(
             values.fold((0, 0), |(different, most), value| (different + 1, value.len().max(most)));
         different >= promise.options.l as usize
             && promise.allows(most, part.len(), columns)
-            && promise.has_nodes(part.iter().map(|(_, value)| value.get()))
+            && promise.has_nodes(part.iter().map(|(_, value)| *value))
     })
 }

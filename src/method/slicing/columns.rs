@@ -3,9 +3,9 @@
 use super::AsgOptions;
 use super::groups::Groups;
 use super::promise::{all, bits};
+use super::rows::Rows;
 use super::vertices::{Node, Vertex};
 use crate::association::ItemSet;
-use crate::model::{Code, Row};
 
 /// The columns of a bucket; quasi-identifiers as bits. Every one of them is in exactly one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Columns {
 
     /// Groups of the quasi-identifiers that vary. The others tell nothing apart and stand beside the sensitive
     /// attribute.
-    pub(super) fn grouped<C: Code, const W: usize>(rows: &[Row<C, W>], groups: &Groups) -> Self {
+    pub(super) fn grouped(rows: &Rows, groups: &Groups) -> Self {
         let attributes = groups.attributes();
         match varying(rows, attributes) {
             0 => Self::apart(attributes),
@@ -54,9 +54,8 @@ impl Columns {
 }
 
 /// The quasi-identifiers in which the rows differ.
-pub(super) fn varying<C: Code, const W: usize>(rows: &[Row<C, W>], attributes: usize) -> u64 {
-    let differs = |at: &usize| rows.windows(2).any(|pair| pair[0].codes[*at] != pair[1].codes[*at]);
-    (0..attributes).filter(differs).fold(0, |varying, at| varying | 1 << at)
+pub(super) fn varying(rows: &Rows, attributes: usize) -> u64 {
+    all(attributes) & !rows.constant(0..attributes)
 }
 
 /// Chooses columns by associations.
@@ -74,9 +73,9 @@ pub(super) struct Chooser<'a> {
 impl Chooser<'_> {
     /// The columns of a bucket that was made for an association. Of its attributes those stay with the
     /// sensitive one that `harmless` says.
-    pub(super) fn columns<C: Code, const W: usize>(
+    pub(super) fn columns(
         &self,
-        rows: &[Row<C, W>],
+        rows: &Rows,
         association: &ItemSet,
         harmless: impl Fn(u64) -> u64,
     ) -> Columns {
@@ -106,16 +105,13 @@ impl Chooser<'_> {
     }
 
     /// Associations by how many rows have them, the most first, important ones first among equals.
-    fn by_matches<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-    ) -> impl Iterator<Item = &Vertex> {
+    fn by_matches(&self, rows: &Rows) -> impl Iterator<Item = &Vertex> {
         let words = rows.len().div_ceil(64);
         // By item, the rows of the bucket that have it.
         let mut have = vec![0u64; self.items.len() * words];
         for (item, node) in self.items.iter().enumerate() {
-            for (at, row) in rows.iter().enumerate() {
-                let has = node.covers(row.codes[node.attribute].get());
+            for (at, code) in rows.column(node.attribute).enumerate() {
+                let has = node.covers(code);
                 have[item * words + at / 64] |= u64::from(has) << (at % 64);
             }
         }

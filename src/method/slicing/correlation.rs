@@ -6,19 +6,18 @@ use super::columns::{Columns, even_parts};
 use crate::error::Result;
 use crate::hierarchy::Axis;
 use crate::method::Job;
-use crate::model::{Code, Row};
+use crate::model::RowTable;
 
 /// Attributes with more values are looked at in this many classes of about as many rows each.
 const MOST_VALUES: usize = 32;
 
 /// How much any two of the first attributes go together, from 0 to 1.
-pub(super) fn correlations<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    job: &Job,
-    axes: &[&Axis],
-) -> Result<Vec<Vec<f64>>> {
-    let codes = axes.iter().map(|axis| axis.codes as usize).enumerate();
-    let values: Vec<Vec<u8>> = codes.map(|(at, codes)| few_values(rows, at, codes)).collect();
+pub(super) fn correlations(rows: &RowTable, job: &Job, axes: &[&Axis]) -> Result<Vec<Vec<f64>>> {
+    let few_values = |(at, axis): (usize, &&Axis)| {
+        let all = 0..rows.len();
+        few_values(&rows.column(all.clone(), at), &rows.counts(all, at, axis.codes))
+    };
+    let values: Vec<Vec<u8>> = axes.iter().enumerate().map(few_values).collect();
     let attributes = values.len();
     let pairs: Vec<(usize, usize)> =
         (0..attributes).flat_map(|a| (a + 1..attributes).map(move |b| (a, b))).collect();
@@ -62,18 +61,17 @@ pub(super) fn global_columns(near: &[Vec<f64>], wanted: Option<usize>, most: usi
 }
 
 /// The attribute in at most [`MOST_VALUES`] classes of neighbouring codes.
-fn few_values<C: Code, const W: usize>(rows: &[Row<C, W>], at: usize, codes: usize) -> Vec<u8> {
-    let mut counts = vec![0usize; codes];
-    rows.iter().for_each(|row| counts[row.codes[at].get() as usize] += 1);
+fn few_values(column: &[u32], counts: &[u32]) -> Vec<u8> {
     let mut below = 0;
     let class: Vec<u8> = (counts.iter().enumerate())
         .map(|(code, count)| {
-            let class = if codes <= MOST_VALUES { code } else { below * MOST_VALUES / rows.len() };
-            below += count;
+            let is_few = counts.len() <= MOST_VALUES;
+            let class = if is_few { code } else { below * MOST_VALUES / column.len().max(1) };
+            below += *count as usize;
             class as u8
         })
         .collect();
-    rows.iter().map(|row| class[row.codes[at].get() as usize]).collect()
+    column.iter().map(|code| class[*code as usize]).collect()
 }
 
 /// Mean square contingency: 0 for attributes that have nothing to do with each other, 1 where one

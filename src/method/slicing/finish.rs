@@ -1,16 +1,19 @@
 //! From buckets to published rows.
 
+use std::ops::Range;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::Sliced;
 use super::check::{Published, is_diverse};
 use super::columns::{Columns, varying};
 use super::permutation::permutations;
 use super::promise::{Promise, all, bits};
-use super::{Sliced, counts};
+use super::rows::Rows;
 use crate::error::{Error, Result};
 use crate::method::Job;
-use crate::model::{Classes, Code, Row};
+use crate::model::{Classes, RowTable};
 
 /// Rows that are published together, by their positions.
 #[derive(Debug)]
@@ -24,13 +27,31 @@ pub(super) struct Bucket {
 
 /// Finished buckets of one part of the table.
 #[derive(Debug)]
-pub(super) struct Part<C, const W: usize> {
+pub(super) struct Part {
     buckets: Vec<Finished>,
-    rows: Vec<Row<C, W>>,
+    /// The published rows, bucket by bucket, and behind them the suppressed ones. In the shape of the table: all
+    /// parts together are as large as it.
+    rows: RowTable,
+    /// Rows that are there so far.
+    filled: usize,
     /// By row, the place in its bucket of the one whose kept attributes it publishes; empty if there are
     /// none.
     kept: Vec<u32>,
-    suppressed: Vec<Row<C, W>>,
+}
+
+impl Part {
+    /// Room for so many rows of the table.
+    pub(super) fn new(table: &RowTable, rows: usize) -> Self {
+        Self { buckets: Vec::new(), rows: table.zeroed_like(rows), filled: 0, kept: Vec::new() }
+    }
+
+    /// Adds rows behind the others; behind the last bucket they are suppressed.
+    pub(super) fn add(&mut self, rows: &Rows) {
+        for (codes, id) in rows.iter().zip(&rows.ids) {
+            self.rows.write(self.filled, codes, *id);
+            self.filled += 1;
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +68,7 @@ struct Finished {
 
 /// What every bucket is finished with.
 pub(super) struct Finisher<'a> {
+    table: &'a RowTable,
     job: &'a Job<'a>,
     promise: &'a Promise<'a>,
     /// By quasi-identifier and code, whether the value is rare; empty if no value is.
@@ -54,96 +76,75 @@ pub(super) struct Finisher<'a> {
 }
 
 impl<'a> Finisher<'a> {
-    pub(super) fn new<C: Code, const W: usize>(
-        rows: &[Row<C, W>],
+    /// `rows` is the number of rows of the table that go into buckets.
+    pub(super) fn new(
+        table: &'a RowTable,
+        rows: usize,
         job: &'a Job<'a>,
         promise: &'a Promise<'a>,
     ) -> Self {
         let options = promise.options;
-        let least = options.rare_below * rows.len() as f64;
+        let least = options.rare_below * rows as f64;
         let of_attribute = |(at, axis): (usize, &crate::hierarchy::Axis)| {
-            counts(rows, at, axis.codes).into_iter().map(|count| f64::from(count) < least).collect()
+            let counts = table.counts(0..rows, at, axis.codes);
+            counts.into_iter().map(|count| f64::from(count) < least).collect()
         };
         let rare = match options.rare_below > 0.0 {
             true => job.axes.iter().enumerate().map(of_attribute).collect(),
             false => Vec::new(),
         };
-        Self { job, promise, rare }
+        Self { table, job, promise, rare }
     }
 
     fn attributes(&self) -> usize {
         self.job.axes.len()
     }
 
-    /// Chooses columns, generalizes, permutes and checks every bucket.
-    pub(super) fn finish<C: Code, const W: usize>(
+    /// Generalizes, permutes and checks a bucket, and adds it to its part. `number` tells it apart from all others.
+    pub(super) fn finish(
         &self,
-        rows: &[Row<C, W>],
-        buckets: Vec<Bucket>,
-        left_over: Vec<u32>,
-        choose: &dyn Fn(&[Row<C, W>], &Bucket) -> Columns,
-    ) -> Result<Part<C, W>> {
-        let mut part = Part {
-            buckets: Vec::with_capacity(buckets.len()),
-            rows: Vec::with_capacity(rows.len()),
-            kept: Vec::new(),
-            suppressed: left_over.into_iter().map(|at| rows[at as usize]).collect(),
+        original: &Rows,
+        columns: Columns,
+        number: u64,
+        part: &mut Part,
+    ) -> Result<()> {
+        self.job.cancel.check()?;
+        let covered = self.covered(original, &columns);
+        let hash = |at: &u32| {
+            self.table.keyed_hash(*at as usize, self.job.keys, *self.promise.options.seed)
         };
-        for mut bucket in buckets {
-            self.job.cancel.check()?;
-            bucket.rows.sort_unstable();
-            let original: Vec<Row<C, W>> =
-                bucket.rows.iter().map(|at| rows[*at as usize]).collect();
-            let columns = choose(&original, &bucket);
-            let covered = self.covered(&original, &columns);
-            let of_row =
-                |row: &Row<C, W>| row.keyed_hash(self.job.keys, *self.promise.options.seed);
-            // A sum: the rows of a bucket are in no order.
-            let key = original.iter().fold(0u64, |sum, row| sum.wrapping_add(of_row(row)));
-            let (published, kept) = self.permuted(&original, &columns, key ^ bucket.number)?;
-            let bucket = Published {
-                original: &original,
-                published: &published,
-                kept: &kept,
-                columns: &columns,
-                covered,
-            };
-            bucket.check(self.promise, self.job.requirement.k)?;
-            let mut groups = columns.others;
-            groups.sort_unstable();
-            part.buckets.push(Finished {
-                key,
-                rows: published.len() as u32,
-                covered,
-                groups,
-                varying: (varying(&original, self.attributes()) & !covered).count_ones(),
-            });
-            part.rows.extend(published);
-            part.kept.extend(kept);
-        }
-        Ok(part)
+        // A sum: the rows of a bucket are in no order.
+        let key = original.positions.iter().map(hash).fold(0, u64::wrapping_add);
+        let (published, kept) = self.permuted(original, &columns, key ^ number)?;
+        let bucket =
+            Published { original, published: &published, kept: &kept, columns: &columns, covered };
+        bucket.check(self.promise, self.job.requirement.k)?;
+        let mut groups = columns.others;
+        groups.sort_unstable();
+        part.buckets.push(Finished {
+            key,
+            rows: published.len() as u32,
+            covered,
+            groups,
+            varying: (varying(original, self.attributes()) & !covered).count_ones(),
+        });
+        part.add(&published);
+        part.kept.extend(kept);
+        Ok(())
     }
 
     /// Those of the attributes that may stand beside the sensitive one: all of them, or those that are the
     /// same in all rows and so tell nothing apart.
-    pub(super) fn harmless<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        attributes: u64,
-    ) -> u64 {
+    pub(super) fn harmless(&self, rows: &Rows, attributes: u64) -> u64 {
         let columns = self.promise.meant_columns();
         match is_diverse(rows, self.promise, attributes, columns) {
             true => attributes,
-            false => constant(rows, attributes),
+            false => rows.constant(bits(attributes)),
         }
     }
 
     /// The columns, changed until the bucket keeps its promise.
-    pub(super) fn sound<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        mut columns: Columns,
-    ) -> Columns {
+    pub(super) fn sound(&self, rows: &Rows, mut columns: Columns) -> Columns {
         let harmless = self.harmless(rows, columns.with_sensitive);
         columns.cut_off(!harmless);
         if columns.others.is_empty() {
@@ -157,7 +158,7 @@ impl<'a> Finisher<'a> {
             if is_sound {
                 return columns;
             }
-            let constant = constant(rows, parted_by);
+            let constant = rows.constant(bits(parted_by));
             if constant != parted_by {
                 columns.cut_off(!constant);
             } else if columns.others.len() > 1 {
@@ -170,9 +171,9 @@ impl<'a> Finisher<'a> {
     }
 
     /// The quasi-identifiers that publish what covers the bucket.
-    fn covered<C: Code, const W: usize>(&self, rows: &[Row<C, W>], columns: &Columns) -> u64 {
+    fn covered(&self, rows: &Rows, columns: &Columns) -> u64 {
         let has_rare = |(at, rare): (usize, &Vec<bool>)| {
-            rows.iter().any(|row| rare[row.codes[at].get() as usize]).then_some(at)
+            rows.column(at).any(|code| rare[code as usize]).then_some(at)
         };
         let rare = self.rare.iter().enumerate().filter_map(has_rare);
         let covered = rare.fold(0u64, |covered, at| covered | 1 << at);
@@ -181,10 +182,10 @@ impl<'a> Finisher<'a> {
         }
         let sensitive = self.attributes();
         let different = |column: u64, beside: Option<usize>| {
-            let part = |row: &Row<C, W>| -> Vec<C> {
-                bits(column & !covered).chain(beside).map(|at| row.codes[at]).collect()
+            let part = |row: &[u32]| -> Vec<u32> {
+                bits(column & !covered).chain(beside).map(|at| row[at]).collect()
             };
-            let mut parts: Vec<Vec<C>> = rows.iter().map(part).collect();
+            let mut parts: Vec<Vec<u32>> = rows.iter().map(part).collect();
             parts.sort_unstable();
             parts.dedup();
             parts.len() >= self.job.requirement.k as usize
@@ -196,12 +197,12 @@ impl<'a> Finisher<'a> {
 
     /// The rows with every column but the sensitive attribute's permuted, and whose kept attributes each
     /// publishes.
-    pub(super) fn permuted<C: Code, const W: usize>(
+    fn permuted(
         &self,
-        original: &[Row<C, W>],
+        original: &Rows,
         columns: &Columns,
         number: u64,
-    ) -> Result<(Vec<Row<C, W>>, Vec<u32>)> {
+    ) -> Result<(Rows, Vec<u32>)> {
         let has_kept = self.promise.options.has_kept;
         let count = columns.others.len() + usize::from(has_kept);
         let mut permutations =
@@ -210,52 +211,45 @@ impl<'a> Finisher<'a> {
             true => permutations.pop().unwrap_or_default(),
             false => Vec::new(),
         };
-        let mut published = original.to_vec();
+        let mut published = original.clone();
         for (column, permutation) in columns.others.iter().zip(&permutations) {
-            for at in bits(*column) {
-                for (row, from) in published.iter_mut().zip(permutation) {
-                    row.codes[at] = original[*from as usize].codes[at];
-                }
-            }
+            published.permute(bits(*column), permutation);
         }
         Ok((published, kept))
     }
 }
 
-/// Those of the attributes that are the same in all rows.
-fn constant<C: Code, const W: usize>(rows: &[Row<C, W>], attributes: u64) -> u64 {
-    let is_constant =
-        |at: &usize| rows.windows(2).all(|pair| pair[0].codes[*at] == pair[1].codes[*at]);
-    bits(attributes).filter(is_constant).fold(0, |constant, at| constant | 1 << at)
-}
-
-/// All parts as one table, its buckets in an order that depends on nothing but their rows and the seed.
-pub(super) fn join<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    parts: Vec<Result<Part<C, W>>>,
+/// All parts as one table, its buckets in an order that depends on nothing but their rows and the seed. The parts
+/// have the first `rows` rows of the table.
+pub(super) fn join(
+    table: &mut RowTable,
+    rows: usize,
+    attributes: usize,
+    parts: Vec<Result<Part>>,
 ) -> Result<Sliced> {
-    let parts = parts.into_iter().collect::<Result<Vec<Part<C, W>>>>()?;
-    // By bucket: its key, its part, where its rows start there, and the bucket.
-    let mut order = Vec::new();
-    for part in &parts {
-        let mut start = 0;
-        for bucket in &part.buckets {
-            order.push((bucket.key, start, part, bucket));
-            start += bucket.rows as usize;
-        }
+    let parts = parts.into_iter().collect::<Result<Vec<Part>>>()?;
+    if parts.iter().map(|part| part.filled).sum::<usize>() != rows {
+        return Err(Error::bug("a slicing lost or doubled a row"));
     }
-    // A stable sort: equal keys are buckets of equal rows.
-    order.sort_by_key(|(key, ..)| *key);
+    let mut codes = vec![0; attributes + 1];
+    let mut to = 0;
+    let mut copy = |part: &Part, from: Range<usize>| {
+        for from in from {
+            let id = part.rows.read(from, &mut codes);
+            table.write(to, &codes, id);
+            to += 1;
+        }
+        to
+    };
     let mut sliced = Sliced::default();
     let mut numbers: HashMap<&[u64], u32, FixedState> = HashMap::default();
-    let mut sizes = Vec::with_capacity(order.len());
-    let mut to = 0;
-    for (_, start, part, bucket) in order {
+    let buckets = in_order(&parts);
+    let mut sizes = Vec::with_capacity(buckets.len());
+    for (part, start, bucket) in buckets {
         let from = start..start + bucket.rows as usize;
-        rows[to..to + from.len()].copy_from_slice(&part.rows[from.clone()]);
-        let kept = part.kept.get(from.clone()).unwrap_or_default();
-        sliced.kept.extend(kept.iter().map(|place| to as u32 + place));
-        to += from.len();
+        let start = copy(part, from.clone()) as u32 - bucket.rows;
+        let kept = part.kept.get(from).unwrap_or_default();
+        sliced.kept.extend(kept.iter().map(|place| start + place));
         sliced.covered.push(bucket.covered);
         sliced.columns += 1 + bucket.groups.len() as u64;
         sliced.undivided += u64::from(bucket.varying < 2);
@@ -267,22 +261,34 @@ pub(super) fn join<C: Code, const W: usize>(
         sliced.groups_of.push(number);
         sizes.push(bucket.rows);
     }
-    for row in parts.iter().flat_map(|part| &part.suppressed) {
-        rows[to] = *row;
-        to += 1;
-        sliced.suppressed += 1;
-    }
-    if to != rows.len() {
-        return Err(Error::bug("a slicing lost or doubled a row"));
+    for part in &parts {
+        let published = part.buckets.iter().map(|bucket| bucket.rows as usize).sum();
+        copy(part, published..part.filled);
+        sliced.suppressed += part.filled - published;
     }
     sliced.buckets = Classes::from_sizes(&sizes)?;
     Ok(sliced)
 }
 
+/// The buckets of all parts in the order of their keys, each with its part and where its rows start there.
+fn in_order(parts: &[Part]) -> Vec<(&Part, usize, &Finished)> {
+    let mut order = Vec::new();
+    for part in parts {
+        let mut start = 0;
+        for bucket in &part.buckets {
+            order.push((part, start, bucket));
+            start += bucket.rows as usize;
+        }
+    }
+    // A stable sort: equal keys are buckets of equal rows.
+    order.sort_by_key(|(.., bucket)| bucket.key);
+    order
+}
+
 /// Joins groups of rows with the next ones until each is diverse enough for a bucket: for the given number of columns,
 /// or else for as many as it would have.
-pub(super) fn join_unsound<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+pub(super) fn join_unsound(
+    rows: &RowTable,
     sizes: &[u32],
     job: &Job,
     promise: &Promise,
@@ -294,7 +300,7 @@ pub(super) fn join_unsound<C: Code, const W: usize>(
     for size in sizes {
         job.cancel.check()?;
         let end = start + open.rows + *size as usize;
-        open.add(&rows[end - *size as usize..end]);
+        open.add(rows, end - *size as usize..end);
         if open.is_sound() {
             joined.push(open.rows as u32);
             start = end;
@@ -303,7 +309,7 @@ pub(super) fn join_unsound<C: Code, const W: usize>(
     }
     while open.rows > 0 {
         let Some(last) = joined.pop() else { return Err(promise.unsatisfiable()) };
-        open.add(&rows[start - last as usize..start]);
+        open.add(rows, start - last as usize..start);
         start -= last as usize;
         if open.is_sound() {
             joined.push(open.rows as u32);
@@ -334,20 +340,22 @@ impl<'a> Open<'a> {
         Self { promise, columns, counts, rows: 0, most: 0, first, varying: 0 }
     }
 
-    fn add<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) {
+    fn add(&mut self, rows: &RowTable, positions: Range<usize>) {
         let attributes = self.promise.groups.attributes();
-        for row in rows {
+        let mut codes = vec![0; attributes + 1];
+        self.rows += positions.len();
+        for position in positions {
+            rows.read(position, &mut codes);
             if self.first.is_empty() {
-                self.first.extend(row.codes[..attributes].iter().map(|code| code.get()));
+                self.first.extend(&codes[..attributes]);
             }
-            for (at, (code, first)) in row.codes.iter().zip(&self.first).enumerate() {
-                self.varying |= u64::from(code.get() != *first) << at;
+            for (at, (code, first)) in codes.iter().zip(&self.first).enumerate() {
+                self.varying |= u64::from(code != first) << at;
             }
-            let count = self.counts.entry(row.codes[attributes].get()).or_default();
+            let count = self.counts.entry(codes[attributes]).or_default();
             *count += 1;
             self.most = self.most.max(*count);
         }
-        self.rows += rows.len();
     }
 
     fn is_sound(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::least_groups;
 use super::promise::{LEAST_GROUPS, bits};
-use crate::model::{Code, Row};
+use super::rows::Rows;
 
 /// How the quasi-identifiers of a bucket are grouped.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Groups {
     }
 
     /// The groups of a bucket in which these quasi-identifiers vary.
-    pub(super) fn of<C: Code, const W: usize>(&self, rows: &[Row<C, W>], varying: u64) -> Vec<u64> {
+    pub(super) fn of(&self, rows: &Rows, varying: u64) -> Vec<u64> {
         let parts = Parts::new(rows, varying);
         match &self.fixed {
             Some(fixed) => {
@@ -165,12 +165,12 @@ struct Parts {
 }
 
 impl Parts {
-    fn new<C: Code, const W: usize>(rows: &[Row<C, W>], varying: u64) -> Self {
+    fn new(rows: &Rows, varying: u64) -> Self {
         let mut parts = Self { rows: rows.len(), hashes: Vec::new(), starts: [0; 64] };
         for at in bits(varying) {
             parts.starts[at] = parts.hashes.len() as u32;
-            let hash = |row: &Row<C, W>| mixed((at as u64) << 32 | u64::from(row.codes[at].get()));
-            parts.hashes.extend(rows.iter().map(hash));
+            let hash = |code: u32| mixed((at as u64) << 32 | u64::from(code));
+            parts.hashes.extend(rows.column(at).map(hash));
         }
         parts
     }

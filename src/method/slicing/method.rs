@@ -1,6 +1,6 @@
 //! The registered methods that slice.
 
-use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, row_bytes, slicing};
+use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, block_row_bytes, row_bytes, slicing};
 use crate::association::DEFAULT_WORK;
 use crate::error::{Error, Result};
 use crate::method::{About, Family, Job, Method, MethodOption, TableShape, Takes, Unverified};
@@ -87,9 +87,16 @@ impl Method for Slices {
         self.by == By::Associations
     }
 
-    fn memory(&self, shape: &TableShape, _settings: &crate::method::Settings) -> usize {
+    fn memory(&self, shape: &TableShape, settings: &crate::method::Settings) -> usize {
+        let columns = shape.codes.len();
+        let in_work = match self.by {
+            By::Associations => shape.threads.saturating_mul(block_rows(settings)),
+            // Bucket by bucket.
+            By::Correlation => 0,
+        };
         // Rows are put together in a second table.
-        shape.rows * (row_bytes(shape.codes.len()) + shape.row_bytes)
+        let of_table = shape.rows * (row_bytes(columns) + shape.row_bytes);
+        of_table + in_work.min(shape.rows) * block_row_bytes(columns)
     }
 
     fn form(
@@ -108,7 +115,7 @@ impl Method for Slices {
                     min_confidence: asked.min_confidence,
                     min_columns: asked.min_columns,
                     weights: settings.weights,
-                    block_rows: settings.block_rows.unwrap_or(DEFAULT_BLOCK_ROWS),
+                    block_rows: block_rows(settings),
                     work: DEFAULT_WORK,
                 };
                 asg_ls(rows, job, &asked.options, &associations)
@@ -117,4 +124,8 @@ impl Method for Slices {
         };
         sliced.map(Unverified::Sliced)
     }
+}
+
+fn block_rows(settings: &crate::method::Settings) -> usize {
+    settings.block_rows.unwrap_or(DEFAULT_BLOCK_ROWS)
 }

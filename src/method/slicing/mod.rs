@@ -98,30 +98,31 @@ mod groups;
 mod method;
 mod permutation;
 mod promise;
+mod rows;
 mod vertices;
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 
 use self::buckets::Block;
-use self::check::is_diverse;
 use self::columns::{Chooser, Columns};
 use self::correlation::{correlations, global_columns};
 use self::distance::Distance;
-use self::finish::{Bucket, Finisher};
+use self::finish::{Finisher, Part};
 use self::groups::Groups;
 pub use self::method::Settings;
 pub(super) use self::method::{ASG_LS, SLICING};
 use self::promise::{Promise, needed_rows};
+use self::rows::Rows;
 use self::vertices::{Associations, associations};
 use super::Job;
-use super::blocks::{cut as cut_into_blocks, slices as slices_of};
+use super::blocks::{cut as cut_into_blocks, ranges};
 use super::partition::{Cut, Split, partition_rows};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
 use crate::method::Variant;
-use crate::model::{
-    Classes, Code, GlobalShares, Model, Requirement, Row, RowTable, Seed, with_rows,
-};
+use crate::model::{Classes, GlobalShares, Model, Requirement, RowTable, Seed, with_rows};
 
 /// Options of both slicing methods.
 #[derive(Debug, Clone, Copy)]
@@ -194,29 +195,6 @@ pub struct Sliced {
     pub cut: u64,
 }
 
-/// Slices the rows by associations (method `asg_ls`).
-///
-/// Works on the current rayon pool. The outcome does not depend on the order of the rows or the number of
-/// threads. The requirement's models are not asked: [`Options::l`] is kept.
-pub fn asg_ls(
-    rows: &mut RowTable,
-    job: &Job,
-    options: &Options,
-    asg: &AsgOptions,
-) -> Result<Sliced> {
-    with_rows!(rows, rows => asg_ls_rows(rows, job, options, asg))
-}
-
-/// Slices the rows by one set of columns (method `slicing`): as many as said, or as fit the data best.
-pub fn slicing(
-    rows: &mut RowTable,
-    job: &Job,
-    options: &Options,
-    columns: Option<usize>,
-) -> Result<Sliced> {
-    with_rows!(rows, rows => slicing_rows(rows, job, options, columns))
-}
-
 /// The fewest groups of so many quasi-identifiers, each of at most `most`.
 pub fn least_groups(attributes: usize, most: usize) -> usize {
     attributes.div_ceil(most.max(1)).max(attributes.min(promise::LEAST_GROUPS))
@@ -228,27 +206,36 @@ pub fn row_bytes(attributes: usize) -> usize {
     8 * attributes + 16
 }
 
-fn asg_ls_rows<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
+/// Bytes that a row of a block takes while `asg_ls` works on the block: its codes, its number and its position.
+fn block_row_bytes(attributes: usize) -> usize {
+    size_of::<u32>() * (attributes + 3)
+}
+
+/// Slices the rows by associations (method `asg_ls`).
+///
+/// Works on the current rayon pool. The outcome does not depend on the order of the rows or the number of
+/// threads. The requirement's models are not asked: [`Options::l`] is kept.
+pub fn asg_ls(
+    rows: &mut RowTable,
     job: &Job,
     options: &Options,
     asg: &AsgOptions,
 ) -> Result<Sliced> {
     let groups = Groups::new(near(rows, job)?, options.max_columns);
     let promise = Promise::new(job.requirement.k, options, &groups);
-    check_possible(rows, job, &promise)?;
+    check_possible(rows, rows.len(), job, &promise)?;
     let left = without_surplus(rows, job, &promise);
-    let (rows, surplus) = rows.split_at_mut(left);
     // If too few rows are left now, it is because of their values: another error than for a small table.
-    check_possible(rows, job, &promise).map_err(|_| promise.unsatisfiable())?;
+    check_possible(rows, left, job, &promise).map_err(|_| promise.unsatisfiable())?;
     let Associations { with_sensitive, others, items, cut } =
-        associations(rows, job, options, asg)?;
-    let blocks = blocks(rows, job, &promise, asg.block_rows)?;
+        associations(rows, left, job, options, asg)?;
+    let blocks = blocks(rows, left, job, &promise, asg.block_rows)?;
+    let table = &*rows;
     let distance = Distance::new(job.axes, options.positions);
     let (attributes, max_columns) = (job.axes.len(), options.max_columns);
     let chooser = Chooser { items: &items, others: &others, asg, max_columns, attributes };
-    let finisher = Finisher::new(rows, job, &promise);
-    let columns = |rows: &[Row<C, W>], bucket: &Bucket| match bucket.vertex {
+    let finisher = Finisher::new(table, left, job, &promise);
+    let columns = |rows: &Rows, vertex: Option<usize>| match vertex {
         _ if !promise.is_paper() => Columns::grouped(rows, &groups),
         Some(vertex) => {
             let harmless = |attributes| finisher.harmless(rows, attributes);
@@ -256,23 +243,31 @@ fn asg_ls_rows<C: Code, const W: usize>(
         }
         None => finisher.sound(rows, Columns::apart(attributes)),
     };
-    let work = |(block, rows): (usize, &mut [Row<C, W>])| {
-        rows.sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
-        let block = Block::new(rows, job, &promise, &distance, block as u64);
+    let work = |(block, positions): (usize, Range<usize>)| -> Result<Part> {
+        let mut part = Part::new(table, positions.len());
+        let rows = Rows::in_canonical_order(table, positions, attributes, job.keys);
+        let block = Block::new(&rows, job, &promise, &distance, block as u64);
         let (buckets, left_over) = block.run(&with_sensitive, &items)?;
-        finisher.finish(rows, buckets, left_over, &columns)
+        for mut bucket in buckets {
+            bucket.rows.sort_unstable();
+            let original = rows.picked(&bucket.rows);
+            let columns = columns(&original, bucket.vertex);
+            finisher.finish(&original, columns, bucket.number, &mut part)?;
+        }
+        part.add(&rows.picked(&left_over));
+        Ok(part)
     };
-    let parts: Vec<Result<finish::Part<C, W>>> =
-        slices_of(rows, &blocks).into_par_iter().enumerate().map(work).collect();
-    let mut sliced = finish::join(rows, parts)?;
-    sliced.suppressed += surplus.len();
+    let parts = ranges(&blocks).into_par_iter().enumerate().map(work).collect();
+    let mut sliced = finish::join(rows, left, attributes, parts)?;
+    sliced.suppressed += rows.len() - left;
     sliced.associations = (with_sensitive.len(), others.len());
     sliced.cut = cut;
     Ok(sliced)
 }
 
-fn slicing_rows<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
+/// Slices the rows by one set of columns (method `slicing`): as many as said, or as fit the data best.
+pub fn slicing(
+    rows: &mut RowTable,
     job: &Job,
     options: &Options,
     columns: Option<usize>,
@@ -288,8 +283,10 @@ fn slicing_rows<C: Code, const W: usize>(
         ),
     };
     let promise = Promise::new(job.requirement.k, options, &groups);
-    check_possible(rows, job, &promise)?;
-    if !is_diverse(rows, &promise, 0, promise.most_columns()) {
+    check_possible(rows, rows.len(), job, &promise)?;
+    let attributes = job.axes.len();
+    let counts = rows.counts(0..rows.len(), attributes, options.sensitive.codes);
+    if !promise.holds_for(&counts) {
         return Err(promise.unsatisfiable());
     }
     let of_paper = match paper {
@@ -303,52 +300,49 @@ fn slicing_rows<C: Code, const W: usize>(
     let least = promise.least_rows(promise.meant_columns());
     let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
     let cut = Job { requirement: &requirement, ..*job };
-    let sizes = partition_rows(rows, &cut, Cut::Relaxed, Split::Widest)?;
+    let sizes = with_rows!(rows, rows => partition_rows(rows, &cut, Cut::Relaxed, Split::Widest))?;
     let sizes = finish::join_unsound(rows, &sizes, job, &promise, None)?;
-    let finisher = Finisher::new(rows, job, &promise);
-    let columns = |rows: &[Row<C, W>], _: &Bucket| match &of_paper {
+    let table = &*rows;
+    let finisher = Finisher::new(table, table.len(), job, &promise);
+    let columns = |rows: &Rows| match &of_paper {
         Some(columns) => finisher.sound(rows, columns.clone()),
         None => Columns::grouped(rows, &groups),
     };
     // Buckets by the thousand, so that threads have enough to do with each piece.
-    let pieces: Vec<&[u32]> = sizes.chunks(1_024).collect();
-    let rows_of = |piece: &&[u32]| piece.iter().sum::<u32>();
-    let piece_sizes: Vec<u32> = pieces.iter().map(rows_of).collect();
-    let work = |(piece, rows): (usize, &mut [Row<C, W>])| {
-        let mut buckets = Vec::with_capacity(pieces[piece].len());
-        let mut start = 0;
-        for size in pieces[piece] {
-            rows[start as usize..(start + size) as usize]
-                .sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
-            let number = ((piece as u64) << 32) | buckets.len() as u64;
-            buckets.push(Bucket { rows: (start..start + size).collect(), vertex: None, number });
-            start += size;
+    let buckets = ranges(&sizes);
+    let work = |(piece, buckets): (usize, &[Range<usize>])| -> Result<Part> {
+        let mut part = Part::new(table, buckets.iter().map(Range::len).sum());
+        for (bucket, positions) in buckets.iter().enumerate() {
+            let rows = Rows::in_canonical_order(table, positions.clone(), attributes, job.keys);
+            let number = ((piece as u64) << 32) | bucket as u64;
+            finisher.finish(&rows, columns(&rows), number, &mut part)?;
         }
-        finisher.finish(rows, buckets, Vec::new(), &columns)
+        Ok(part)
     };
-    let parts: Vec<Result<finish::Part<C, W>>> =
-        slices_of(rows, &piece_sizes).into_par_iter().enumerate().map(work).collect();
-    finish::join(rows, parts)
+    let parts = buckets.par_chunks(1_024).enumerate().map(work).collect();
+    let all = rows.len();
+    finish::join(rows, all, attributes, parts)
 }
 
 /// How much any two quasi-identifiers go together.
-fn near<C: Code, const W: usize>(rows: &[Row<C, W>], job: &Job) -> Result<Vec<Vec<f64>>> {
+fn near(rows: &RowTable, job: &Job) -> Result<Vec<Vec<f64>>> {
     correlations(rows, job, &job.axes.iter().collect::<Vec<&Axis>>())
 }
 
-/// Cuts the rows into blocks and returns their sizes.
+/// Cuts the first rows into blocks and returns their sizes.
 ///
 /// The more frequent a value is in a block, the larger are the buckets that keep the guarantee. So blocks are
 /// first cut such that buckets of twice the least size do; where that leaves large blocks, such that
 /// buckets of four times that size do, and so on.
-fn blocks<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
+fn blocks(
+    table: &mut RowTable,
+    rows: usize,
     job: &Job,
     promise: &Promise,
     block_rows: usize,
 ) -> Result<Vec<u32>> {
     let (options, columns) = (promise.options, promise.most_columns());
-    let mut blocks = vec![rows.len() as u32];
+    let mut blocks = vec![rows as u32];
     let shares = (1..=MOST_DOUBLINGS).map(|doublings| {
         let bucket = promise.least_rows(columns) << doublings;
         Some(promise.cap(bucket, columns) as f64 / bucket as f64)
@@ -366,46 +360,38 @@ fn blocks<C: Code, const W: usize>(
         let of_blocks = Job { requirement: &requirement, ..*job };
         let global = GlobalShares::new(&requirement, job.sensitive);
         let mut smaller = Vec::with_capacity(blocks.len());
-        for (block, size) in slices_of(rows, &blocks).into_iter().zip(&blocks) {
-            let most = counts(block, job.axes.len(), options.sensitive.codes);
+        for block in ranges(&blocks) {
+            let most = table.counts(block.clone(), job.axes.len(), options.sensitive.codes);
             let most = f64::from(most.into_iter().max().unwrap_or(0));
-            let holds = share.is_none_or(|share| most <= share * f64::from(*size));
-            match *size as usize > block_rows && holds {
-                true => smaller.extend(cut_into_blocks(block, &of_blocks, &global, block_rows)?),
-                false => smaller.push(*size),
+            let holds = share.is_none_or(|share| most <= share * block.len() as f64);
+            match block.len() > block_rows && holds {
+                true => smaller.extend(with_rows!(table, rows => {
+                    cut_into_blocks(&mut rows[block], &of_blocks, &global, block_rows)
+                })?),
+                false => smaller.push(block.len() as u32),
             }
         }
         blocks = smaller;
     }
     // A block in which no bucket is sound goes with the next one.
-    finish::join_unsound(rows, &blocks, job, promise, Some(columns))
+    finish::join_unsound(table, &blocks, job, promise, Some(columns))
 }
 
 /// How many times the size of buckets is doubled before blocks are cut under the models of the table alone.
 const MOST_DOUBLINGS: u32 = 4;
 
-/// The rows of every code of an attribute.
-fn counts<C: Code, const W: usize>(rows: &[Row<C, W>], attribute: usize, codes: u32) -> Vec<u32> {
-    let mut counts = vec![0u32; codes as usize];
-    rows.iter().for_each(|row| counts[row.codes[attribute].get() as usize] += 1);
-    counts
-}
-
-fn check_possible<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    job: &Job,
-    promise: &Promise,
-) -> Result<()> {
+/// Fails if the first rows of the table cannot be a single bucket.
+fn check_possible(table: &RowTable, rows: usize, job: &Job, promise: &Promise) -> Result<()> {
     let options = promise.options;
     let least = promise.least_rows(promise.most_columns());
-    if rows.len() < job.requirement.k as usize {
-        return Err(Error::TooFewRows { rows: rows.len(), k: job.requirement.k });
+    if rows < job.requirement.k as usize {
+        return Err(Error::TooFewRows { rows, k: job.requirement.k });
     }
-    let counts = counts(rows, job.axes.len(), options.sensitive.codes);
+    let counts = table.counts(0..rows, job.axes.len(), options.sensitive.codes);
     let different = counts.iter().filter(|count| **count > 0).count();
     // With l values that are all as frequent as they may be there is no row to spare.
     let wanted = options.l as usize + usize::from(options.variant == Variant::Best);
-    if rows.len() < least || different < wanted {
+    if rows < least || different < wanted {
         return Err(promise.unsatisfiable());
     }
     Ok(())
@@ -413,14 +399,10 @@ fn check_possible<C: Code, const W: usize>(
 
 /// Brings rows of values that are too frequent for any sound table behind the others, drawn by the seed, and
 /// counts the others.
-fn without_surplus<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    job: &Job,
-    promise: &Promise,
-) -> usize {
+fn without_surplus(rows: &mut RowTable, job: &Job, promise: &Promise) -> usize {
     let options = promise.options;
     let sensitive = job.axes.len();
-    let mut counts = counts(rows, sensitive, options.sensitive.codes);
+    let mut counts = rows.counts(0..rows.len(), sensitive, options.sensitive.codes);
     let mut left = rows.len();
     if options.variant == Variant::Paper {
         return left;
@@ -446,23 +428,23 @@ fn without_surplus<C: Code, const W: usize>(
         return left;
     }
     // Surplus rows in the order of their keyed hashes, so that it does not matter where they stood.
-    rows.sort_unstable_by(|a, b| {
-        let key = |row: &Row<C, W>| row.keyed_hash(job.keys, *options.seed);
-        key(a).cmp(&key(b)).then_with(|| a.canonical_order(b, job.keys))
-    });
-    let (mut kept, mut moved) = (Vec::with_capacity(left), Vec::new());
-    for row in rows.iter() {
-        let surplus = &mut surplus[row.codes[sensitive].get() as usize];
-        match *surplus > 0 {
-            true => {
-                *surplus -= 1;
-                moved.push(*row);
-            }
-            false => kept.push(*row),
-        }
+    let hash = |at: usize| {
+        let key = job.keys.key(rows.id_at(at));
+        (rows.keyed_hash(at, job.keys, *options.seed), key, at)
+    };
+    let mut order: Vec<(u64, (u64, u64), usize)> = (0..rows.len()).map(hash).collect();
+    order.sort_unstable();
+    let values = rows.column(0..rows.len(), sensitive);
+    let (mut kept, mut moved) = (0..left as u32, left as u32..);
+    let mut targets = vec![0; rows.len()];
+    for (.., at) in order {
+        let surplus = &mut surplus[values[at] as usize];
+        let is_surplus = *surplus > 0;
+        *surplus -= u32::from(is_surplus);
+        let next = if is_surplus { moved.next() } else { kept.next() };
+        targets[at] = next.unwrap_or_default();
     }
-    rows[..left].copy_from_slice(&kept);
-    rows[left..].copy_from_slice(&moved);
+    rows.permute(targets);
     left
 }
 

@@ -86,6 +86,16 @@ impl<'a> Promise<'a> {
         first.is_none_or(|first| codes.any(|code| self.node(code) != Some(first)))
     }
 
+    /// Whether rows with so many of every sensitive code may be one bucket of all columns.
+    pub(super) fn holds_for(&self, counts: &[u32]) -> bool {
+        let present = || counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let most = counts.iter().max().copied().unwrap_or(0) as usize;
+        let rows = counts.iter().sum::<u32>() as usize;
+        present().count() >= self.options.l as usize
+            && self.allows(most, rows, self.most_columns())
+            && self.has_nodes(present().map(|(code, _)| code as u32))
+    }
+
     /// The error for a table that cannot keep the promise even as a single bucket.
     pub(super) fn unsatisfiable(&self) -> Error {
         let l = self.options.l;

@@ -8,7 +8,7 @@ use crate::association::{Frequent, ItemSet, Items, Limits, MAX_SET};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape};
 use crate::method::Job;
-use crate::model::{Code, Row};
+use crate::model::RowTable;
 
 /// The most associations without the sensitive attribute that are kept, the most important ones.
 const MOST_OTHERS: usize = 1 << 13;
@@ -49,23 +49,26 @@ pub(super) struct Associations {
     pub(super) cut: u64,
 }
 
-/// Finds the associations of the table; the sensitive attribute is the last one.
-pub(super) fn associations<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+/// Finds the associations of the first rows of the table; the sensitive attribute is the last one.
+pub(super) fn associations(
+    table: &RowTable,
+    rows: usize,
     job: &Job,
     options: &Options,
     asg: &AsgOptions,
 ) -> Result<Associations> {
-    let support = (asg.min_support * rows.len() as f64).ceil().max(1.0) as u32;
+    let support = (asg.min_support * rows as f64).ceil().max(1.0) as u32;
     let axes = job.axes.iter().chain([options.sensitive]);
     let mut found = Associations::default();
-    let mut bits = Items::new(rows.len());
+    let mut bits = Items::new(rows);
     for (attribute, axis) in axes.enumerate() {
         job.cancel.check()?;
         let first_item = found.items.len();
-        let (nodes, parents) = frequent_nodes(rows, attribute, axis, support);
+        let counts = table.counts(0..rows, attribute, axis.codes);
+        let (nodes, parents) = frequent_nodes(&counts, attribute, axis, support);
+        let codes = table.column(0..rows, attribute);
         for node in nodes {
-            let of = |row: usize| node.covers(rows[row].codes[attribute].get());
+            let of = |row: usize| node.covers(codes[row]);
             match bits.add(attribute as u16, of) {
                 Some(_) => found.items.push(node),
                 None => found.cut += 1,
@@ -80,24 +83,23 @@ pub(super) fn associations<C: Code, const W: usize>(
     found.cut += frequent.cut;
     let strength = |set: &ItemSet| match options.variant {
         // A node that nearly all rows have makes high-confidence rules with anything, but none with lift.
-        Variant::Best => frequent.lift(set, rows.len()),
+        Variant::Best => frequent.lift(set, rows),
         Variant::Paper => frequent.confidence(set),
     };
     found.record(&frequent, asg, job.axes.len(), strength);
     Ok(found)
 }
 
-/// The nodes below the top that enough rows have, and the position of each one's parent among them.
-fn frequent_nodes<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+/// The nodes below the top that enough rows have, given the rows of every code, and the position of each one's parent among them.
+fn frequent_nodes(
+    counts: &[u32],
     attribute: usize,
     axis: &Axis,
     support: u32,
 ) -> (Vec<Node>, Vec<Option<usize>>) {
     // Rows of all codes below.
-    let mut below = vec![0u32; axis.codes as usize + 1];
-    rows.iter().for_each(|row| below[row.codes[attribute].get() as usize + 1] += 1);
-    (1..below.len()).for_each(|code| below[code] += below[code - 1]);
+    let mut below = vec![0u32; counts.len() + 1];
+    (0..counts.len()).for_each(|code| below[code + 1] = below[code] + counts[code]);
     let is_frequent =
         |first: u32, last: u32| below[last as usize + 1] - below[first as usize] >= support;
     let leaf =

@@ -125,12 +125,11 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         false => slicing(&mut rows, &job, &options, asked.columns)?,
     };
     let at = |at: usize| {
-        with_rows!(&rows, rows => {
-            let mut codes = [0; ATTRIBUTES + 1];
-            codes.iter_mut().zip(&rows[at].codes).for_each(|(to, code)| *to = code.get());
-            let whose = |id: u32| order[id as usize] as u32;
-            (codes, whose(rows[at].id), sliced.kept.get(at).map(|from| whose(rows[*from as usize].id)))
-        })
+        let mut codes = [0; ATTRIBUTES + 1];
+        let id = rows.read(at, &mut codes);
+        let whose = |id: u32| order[id as usize] as u32;
+        let kept = sliced.kept.get(at).map(|from| whose(rows.id_at(*from as usize)));
+        (codes, whose(id), kept)
     };
     Ok(Release {
         original: table.to_vec(),
