@@ -35,11 +35,32 @@ impl Worker<'_> {
                 let value = self.value_at(rows, widest, left);
                 self.arrange(rows, widest.index, value, left);
             }
+            // Rows of equal codes change places by their numbers alone.
             None => {
-                let keys = self.context.job.keys;
-                rows.select_nth_unstable_by(left, |a, b| keys.compare(a.id, b.id));
+                self.take_ids(rows);
+                self.select_ids(left);
+                self.put_ids(rows);
             }
         }
+    }
+
+    pub(super) fn take_ids<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) {
+        self.values.clear();
+        self.values.extend(rows.iter().map(|row| row.id));
+    }
+
+    pub(super) fn put_ids<C: Code, const W: usize>(&self, rows: &mut [Row<C, W>]) {
+        rows.iter_mut().zip(&self.values).for_each(|(row, id)| row.id = *id);
+    }
+
+    fn select_ids(&mut self, left: usize) {
+        let keys = self.context.job.keys;
+        self.values.select_nth_unstable_by(left, |a, b| keys.compare(*a, *b));
+    }
+
+    pub(super) fn sort_ids(&mut self) {
+        let keys = self.context.job.keys;
+        self.values.sort_unstable_by(|a, b| keys.compare(*a, *b));
     }
 }
 
