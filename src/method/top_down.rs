@@ -103,8 +103,8 @@ impl Method for TopDown {
     }
 
     fn memory(&self, shape: &TableShape, _settings: &Settings) -> usize {
-        // The codes and numbers of a group's rows, or where they go.
-        shape.rows * size_of::<(u32, u32)>()
+        // The codes and numbers of a group's rows, their order and where they go.
+        shape.rows * (size_of::<(u32, u32)>() + 2 * size_of::<u32>())
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
