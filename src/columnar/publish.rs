@@ -21,7 +21,7 @@ use super::row_hash::comparable;
 use super::values::with_missing;
 use super::{CodedTable, Domain};
 use crate::error::{Error, Result};
-use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, with_rows};
+use crate::model::{Classes, RowKeys, RowTable, Seed};
 
 /// Where a published column comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Publisher {
         payload: PayloadOf,
     ) -> Result<Vec<RecordBatch>> {
         let positions = self.table.positions(&classes).len();
-        let columns = with_rows!(&self.table.rows, all => self.columns(all, classes, payload))?;
+        let columns = self.columns(classes, payload)?;
         let rows = if positions <= 2 * rows { positions } else { rows };
         let mut batches = Vec::new();
         for start in (0..positions).step_by(rows.max(1)) {
@@ -252,23 +252,18 @@ impl Publisher {
     }
 
     /// The published columns of some classes. Dictionaries with small keys are still plain values.
-    fn columns<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        classes: Range<usize>,
-        payload: PayloadOf,
-    ) -> Result<Vec<ArrayRef>> {
+    fn columns(&self, classes: Range<usize>, payload: PayloadOf) -> Result<Vec<ArrayRef>> {
+        let rows = &self.table.rows;
         let positions = self.table.positions(&classes);
-        let in_batch = &rows[positions.clone()];
         // Another form of the same release may need the other columns.
         let used = |column: usize| {
             let forms = [OutputColumn::Payload(column), OutputColumn::PayloadApart(column)];
             forms.iter().any(|form| self.form.columns.contains(form))
         };
-        let ids: Vec<u32> = in_batch.iter().map(|row| row.id).collect();
+        let ids = rows.ids(positions.clone());
         let mut payload = payload.gather(positions.clone(), &ids, used)?;
         self.part(&mut payload, &positions)?;
-        let order = self.order(in_batch, &classes, &payload)?;
+        let order = self.order(&ids, &classes, &payload)?;
         // The class of every row, relative to the first.
         let sizes = classes.clone().map(|class| self.table.classes.range(class).len());
         let class_of: UInt32Array =
@@ -279,7 +274,8 @@ impl Publisher {
                 live_values(&payload[*index].as_ref().ok_or_else(missing)?.ordered(&order)?)
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
-                let code = |at: &u32| in_batch[*at as usize].codes[*index].get();
+                let codes = rows.codes(positions.clone(), *index);
+                let code = |at: &u32| codes[*at as usize];
                 let codes = UInt32Array::from_iter_values(order.values().iter().map(code));
                 let field = self.form.schema.field(at);
                 let values = self.exact[at].as_ref().ok_or_else(missing)?;
@@ -301,12 +297,12 @@ impl Publisher {
                     .map_err(kernel_failed("column_groups"))
             }
             OutputColumn::SlicedQuasiIdentifier(index) => {
-                let values = self.per_row(rows, &classes, *index)?;
+                let values = self.per_row(&classes, *index)?;
                 let name = &self.table.domains[*index].name;
                 live_values(&take(&values, &order, None).map_err(kernel_failed(name))?)
             }
             OutputColumn::QuasiIdentifier(index) => {
-                let per_class = self.per_class(rows, classes.clone(), *index)?;
+                let per_class = self.per_class(classes.clone(), *index)?;
                 take(&per_class, &class_of, None)
                     .map_err(kernel_failed(&self.table.domains[*index].name))
             }
@@ -314,42 +310,30 @@ impl Publisher {
         self.form.columns.iter().enumerate().map(column).collect()
     }
 
-    fn per_class<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        classes: Range<usize>,
-        column: usize,
-    ) -> Result<ArrayRef> {
+    fn per_class(&self, classes: Range<usize>, column: usize) -> Result<ArrayRef> {
         if let Cells::Nodes(nodes) = &self.table.cells {
             return self.quasi_identifiers[column]
                 .publish_nodes(&self.table.domains[column], &nodes[column][classes]);
         }
+        self.covering(classes.map(|class| self.table.classes.range(class)).collect(), column)
+    }
+
+    /// What covers the rows of each range in a quasi-identifier most closely.
+    fn covering(&self, ranges: Vec<Range<usize>>, column: usize) -> Result<ArrayRef> {
+        let rows = &self.table.rows;
         let codes_of = |range: Range<usize>| {
-            move |codes: &mut Vec<u32>| {
-                codes.extend(rows[range.clone()].iter().map(|row| row.codes[column].get()));
-            }
+            move |codes: &mut Vec<u32>| rows.append_codes(range.clone(), column, codes)
         };
-        let closures: Vec<_> =
-            classes.clone().map(|class| codes_of(self.table.classes.range(class))).collect();
-        let cells = classes.zip(&closures).map(|(class, codes)| {
-            let (mut low, mut high) = (C::MAX, C::default());
-            for row in &rows[self.table.classes.range(class)] {
-                low = low.min(row.codes[column]);
-                high = high.max(row.codes[column]);
-            }
-            ClassCells { low: low.get(), high: high.get(), codes }
+        let closures: Vec<_> = ranges.iter().cloned().map(codes_of).collect();
+        let cells = ranges.into_iter().zip(&closures).map(|(range, codes)| {
+            let (low, high) = rows.extent(range, column);
+            ClassCells { low, high, codes }
         });
         self.quasi_identifiers[column].publish(&self.table.domains[column], cells)
     }
 
     /// A sliced quasi-identifier of the rows of some classes, in their own order.
-    fn per_row<C: Code, const W: usize>(
-        &self,
-        rows: &[Row<C, W>],
-        classes: &Range<usize>,
-        column: usize,
-    ) -> Result<ArrayRef> {
-        let code = |at: usize| rows[at].codes[column].get();
+    fn per_row(&self, classes: &Range<usize>, column: usize) -> Result<ArrayRef> {
         // The rows of every different cell, and the cell of every row: what covers a class is found once.
         let (mut cell_rows, mut cell_of): (Vec<Range<usize>>, Vec<u32>) = (Vec::new(), Vec::new());
         for class in classes.clone() {
@@ -363,19 +347,9 @@ impl Publisher {
                 cell_rows.extend(range.map(|at| at..at + 1));
             }
         }
-        let codes_of =
-            |range: Range<usize>| move |codes: &mut Vec<u32>| codes.extend(range.clone().map(code));
-        let closures: Vec<_> = cell_rows.iter().cloned().map(codes_of).collect();
-        let cells = cell_rows.iter().zip(&closures).map(|(range, codes)| {
-            let (low, high) = range
-                .clone()
-                .map(code)
-                .fold((u32::MAX, 0), |(low, high), code| (low.min(code), high.max(code)));
-            ClassCells { low, high, codes }
-        });
-        let domain = &self.table.domains[column];
-        let cells = self.quasi_identifiers[column].publish(domain, cells)?;
-        take(&cells, &UInt32Array::from(cell_of), None).map_err(kernel_failed(&domain.name))
+        let cells = self.covering(cell_rows, column)?;
+        let name = &self.table.domains[column].name;
+        take(&cells, &UInt32Array::from(cell_of), None).map_err(kernel_failed(name))
     }
 
     /// Columns that were permuted apart, from the rows of the same classes that they come from.
@@ -394,13 +368,13 @@ impl Publisher {
     }
 
     /// The order in which the rows of some classes leave.
-    fn order<C: Code, const W: usize>(
+    fn order(
         &self,
-        rows: &[Row<C, W>],
+        ids: &[u32],
         classes: &Range<usize>,
         payload: &[Option<Gathered>],
     ) -> Result<UInt32Array> {
-        let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
         if !self.form.columns.iter().any(OutputColumn::differs_in_class) {
             return Ok(UInt32Array::from(order));
         }
@@ -411,18 +385,22 @@ impl Publisher {
             }
             Cells::Covering | Cells::Nodes(_) => Vec::new(),
         };
+        let positions = self.table.positions(classes);
+        let codes_of = |column: usize| self.table.rows.codes(positions.clone(), column);
         let class_of = |at: usize| classes_of_rows[at] as usize;
         let class_of = &class_of;
         let compare = |column: &OutputColumn| -> Result<Option<Compare>> {
             Ok(match *column {
                 OutputColumn::ExactQuasiIdentifier(index) => {
-                    Some(Box::new(move |a, b| rows[a].codes[index].cmp(&rows[b].codes[index])))
+                    let codes = codes_of(index);
+                    Some(Box::new(move |a, b| codes[a].cmp(&codes[b])))
                 }
                 OutputColumn::SlicedQuasiIdentifier(index) => {
+                    let codes = codes_of(index);
                     let is_covered = move |at: usize| self.table.cells.covers(class_of(at), index);
                     Some(Box::new(move |a, b| match is_covered(a) {
                         true => Ordering::Equal,
-                        false => rows[a].codes[index].cmp(&rows[b].codes[index]),
+                        false => codes[a].cmp(&codes[b]),
                     }))
                 }
                 OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
@@ -441,24 +419,28 @@ impl Publisher {
         };
         let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());
         let compare = compare.collect::<Result<Vec<Compare>>>()?;
-        let start = self.table.classes.range(classes.start).start;
+        let start = positions.start;
+        let tie = |at: usize| self.tie(start + at, ids[at]);
         for class in classes.clone() {
             let range = self.table.classes.range(class);
             order[range.start - start..range.end - start].sort_unstable_by(|a, b| {
                 let (a, b) = (*a as usize, *b as usize);
                 let by_column = |compare: &Compare| compare(a, b);
                 let visible = compare.iter().map(by_column).find(|order| order.is_ne());
-                visible.unwrap_or_else(|| self.tie(&rows[a]).cmp(&self.tie(&rows[b])))
+                visible.unwrap_or_else(|| tie(a).cmp(&tie(b)))
             });
         }
         Ok(UInt32Array::from(order))
     }
 
-    fn tie<C: Code, const W: usize>(&self, row: &Row<C, W>) -> (u64, u64) {
-        let (whole, kept) = self.table.keys.key(row.id);
+    /// What orders the row of a number, which is at this position, among those that look the same.
+    fn tie(&self, position: usize, id: u32) -> (u64, u64) {
+        let (whole, kept) = self.table.keys.key(id);
         match self.form.ties {
             TieKeys::WholeRow => (whole, kept),
-            TieKeys::QuasiIdentifiersAndKept(seed) => (row.quasi_identifier_hash(seed), kept),
+            TieKeys::QuasiIdentifiersAndKept(seed) => {
+                (self.table.rows.quasi_identifier_hash(position, seed), kept)
+            }
         }
     }
 }

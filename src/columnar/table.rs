@@ -13,7 +13,8 @@ use super::read::{Layout, Reader};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
 use crate::model::{
-    Cancel, Code, Row, RowKeys, RowTable, ScratchFile, Seed, SensitiveColumn, Store, with_rows,
+    Cancel, Code, Row, RowKeys, RowTable, ScratchFile, Seed, SensitiveColumn, Store, map_parts,
+    with_rows,
 };
 
 /// Everything a method works from.
@@ -221,11 +222,12 @@ impl TableBuilder {
         };
         with_rows!(rows, rows => {
             let parts = split(&mut rows[start..], start as u32, beside, chunks);
-            parts.into_par_iter().try_for_each(|part| {
+            let written = map_parts(parts, &|part| {
                 cancel.check()?;
                 part.write(&remaps, columns);
                 Ok(())
-            })
+            });
+            written.into_iter().collect()
         })
     }
 

@@ -1,9 +1,11 @@
 //! Normalized certainty penalty: the mean share of a cell that generalization lost.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
-use crate::model::{Classes, Code, Row, RowTable, with_rows};
+use crate::model::{Classes, Code, MAX_QUASI_IDENTIFIERS, Row, RowTable, with_rows};
 
 /// Mean loss over all cells of the quasi-identifiers, from 0 (unchanged) to 1 (nothing left).
 ///
@@ -12,8 +14,16 @@ pub fn loss(rows: &RowTable, classes: &Classes, axes: &[&Axis]) -> f64 {
     if classes.rows() == 0 || axes.is_empty() {
         return 0.0;
     }
-    let total: f64 = with_rows!(rows, rows => total_loss(rows, classes, axes));
-    total / classes.rows() as f64 / axes.len() as f64
+    // Summed per thousand classes and then in order, so that the figure does not depend on threads.
+    const BLOCK: usize = 1024;
+    let blocks: Vec<f64> = (0..classes.len().div_ceil(BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            let block = block * BLOCK..((block + 1) * BLOCK).min(classes.len());
+            block.map(|class| class_loss(rows, classes.range(class), axes, u64::MAX)).sum()
+        })
+        .collect();
+    blocks.iter().sum::<f64>() / classes.rows() as f64 / axes.len() as f64
 }
 
 /// Summed loss of the rows of a sliced table, 1 for a row that has lost everything: only what covers a
@@ -21,43 +31,19 @@ pub fn loss(rows: &RowTable, classes: &Classes, axes: &[&Axis]) -> f64 {
 pub fn cover_loss(rows: &RowTable, buckets: &Classes, axes: &[Axis], covered: &[u64]) -> f64 {
     let axes: Vec<&Axis> = axes.iter().collect();
     let with_cover = buckets.ranges().zip(covered).filter(|(_, covered)| **covered != 0);
-    with_rows!(rows, rows => {
-        let lost: f64 =
-            with_cover.map(|(range, covered)| class_loss(&rows[range], &axes, *covered)).sum();
-        lost / axes.len().max(1) as f64
-    })
-}
-
-fn total_loss<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    classes: &Classes,
-    axes: &[&Axis],
-) -> f64 {
-    // Summed per thousand classes and then in order, so that the figure does not depend on threads.
-    const BLOCK: usize = 1024;
-    let blocks: Vec<f64> = (0..classes.len().div_ceil(BLOCK))
-        .into_par_iter()
-        .map(|block| {
-            let block = block * BLOCK..((block + 1) * BLOCK).min(classes.len());
-            block.map(|class| class_loss(&rows[classes.range(class)], axes, u64::MAX)).sum()
-        })
-        .collect();
-    blocks.iter().sum()
+    let lost: f64 =
+        with_cover.map(|(range, covered)| class_loss(rows, range, &axes, *covered)).sum();
+    lost / axes.len().max(1) as f64
 }
 
 /// Loss of one class, summed over its rows and those axes whose bits are set.
-fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis], of: u64) -> f64 {
-    let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
-    for row in rows {
-        for axis in 0..W {
-            low[axis] = low[axis].min(row.codes[axis]);
-            high[axis] = high[axis].max(row.codes[axis]);
-        }
-    }
+fn class_loss(rows: &RowTable, class: Range<usize>, axes: &[&Axis], of: u64) -> f64 {
+    let (mut low, mut high) = ([0; MAX_QUASI_IDENTIFIERS], [0; MAX_QUASI_IDENTIFIERS]);
+    with_rows!(rows, rows => bounds(&rows[class.clone()], &mut low, &mut high));
     let cell = |(index, axis): (usize, &&Axis)| {
-        let (low, high) = (low[index].get(), high[index].get());
+        let (low, high) = (low[index], high[index]);
         if axis.shape == Shape::Set && low < high && !(axis.missing && low == 0) {
-            let mut codes: Vec<u32> = rows.iter().map(|row| row.codes[index].get()).collect();
+            let mut codes = rows.codes(class.clone(), index);
             codes.sort_unstable();
             codes.dedup();
             if codes.len() > MAX_SET_VALUES {
@@ -69,7 +55,20 @@ fn class_loss<C: Code, const W: usize>(rows: &[Row<C, W>], axes: &[&Axis], of: u
         axis.loss(low, high)
     };
     let axes = axes.iter().enumerate().filter(|(index, _)| (of >> index) & 1 == 1);
-    rows.len() as f64 * axes.map(cell).sum::<f64>()
+    class.len() as f64 * axes.map(cell).sum::<f64>()
+}
+
+/// The smallest and the largest code of every column.
+fn bounds<C: Code, const W: usize>(rows: &[Row<C, W>], lows: &mut [u32], highs: &mut [u32]) {
+    let (mut low, mut high) = ([C::MAX; W], [C::default(); W]);
+    for row in rows {
+        for axis in 0..W {
+            low[axis] = low[axis].min(row.codes[axis]);
+            high[axis] = high[axis].max(row.codes[axis]);
+        }
+    }
+    lows.iter_mut().zip(low).for_each(|(to, code)| *to = code.get());
+    highs.iter_mut().zip(high).for_each(|(to, code)| *to = code.get());
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::bounds::Bounds;
 use crate::error::Result;
 use crate::hierarchy::{Axis, MAX_SET_VALUES, Shape};
-use crate::model::{Classes, Code as _, RowKeys, RowTable, Seed, class_hash, with_rows};
+use crate::model::{Classes, Code, Row, RowKeys, RowTable, Seed, class_hash, with_rows};
 
 /// Bytes that [`shuffle_alike`] takes.
 pub fn work_bytes(rows: usize, classes: usize) -> usize {
@@ -37,26 +37,12 @@ pub fn shuffle_alike(
     keys: &RowKeys,
     seed: Seed,
 ) -> Result<Classes> {
-    let PublishedAs { axes, means } = published;
-    let mut appearances: Vec<(u64, u32)> = with_rows!(&*rows, rows => {
-        let of_class = |class: u32| {
-            let rows = &rows[classes.range(class as usize)];
-            let bounds = Bounds::of(rows);
-            let mut hasher = seed.hasher();
-            for (at, axis) in axes.iter().enumerate() {
-                let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
-                let appearance = match &axis.shape {
-                    Shape::Line(positions) if means && !(axis.missing && low == 0) => {
-                        mean_appearance(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
-                    }
-                    _ => appearance(axis, low, high),
-                };
-                hasher.write_u64(appearance);
-            }
-            (hasher.finish(), class)
-        };
-        (0..classes.len() as u32).into_par_iter().map(of_class).collect()
-    });
+    let of_class = |class: u32| {
+        let range = classes.range(class as usize);
+        (with_rows!(&*rows, rows => class_appearance(&rows[range], published, seed)), class)
+    };
+    let mut appearances: Vec<(u64, u32)> =
+        (0..classes.len() as u32).into_par_iter().map(of_class).collect();
     appearances.par_sort_unstable();
     // The class that comes to every place.
     let mut order: Vec<u32> = (0..classes.len() as u32).collect();
@@ -72,6 +58,27 @@ pub fn shuffle_alike(
     }
     drop(appearances);
     rows.reorder_classes(classes, &order)
+}
+
+/// A keyed hash of what a class publishes.
+fn class_appearance<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    published: PublishedAs,
+    seed: Seed,
+) -> u64 {
+    let bounds = Bounds::of(rows);
+    let mut hasher = seed.hasher();
+    for (at, axis) in published.axes.iter().enumerate() {
+        let (low, high) = (bounds.low[at].get(), bounds.high[at].get());
+        let appearance = match &axis.shape {
+            Shape::Line(positions) if published.means && !(axis.missing && low == 0) => {
+                mean_appearance(rows.iter().map(|row| positions[row.codes[at].get() as usize]))
+            }
+            _ => appearance(axis, low, high),
+        };
+        hasher.write_u64(appearance);
+    }
+    hasher.finish()
 }
 
 /// A number that tells a published cell apart from others of its column; `*` is the same for all. Cells that look

@@ -1,8 +1,10 @@
 //! The box around some rows, and what publishing it loses.
 
+use std::cmp::Ordering;
+
 use super::lanes;
 use crate::hierarchy::Axis;
-use crate::model::{Code, Row};
+use crate::model::{Code, Row, RowKeys};
 
 /// The smallest and largest code of every quasi-identifier among some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,16 +157,41 @@ impl<'a> Losses<'a> {
         &self,
         bounds: &Bounds<C, W>,
     ) -> Vec<usize> {
-        let wide = |axis: &usize| bounds.low[*axis] < bounds.high[*axis];
-        let loss = |axis: &usize| self.on(*axis, bounds.low[*axis].get(), bounds.high[*axis].get());
-        let mut axes: Vec<usize> = (0..self.axes.len()).filter(wide).collect();
-        axes.sort_by(|a, b| loss(b).total_cmp(&loss(a)));
-        axes
+        let mut wide = Vec::with_capacity(self.axes.len());
+        for axis in 0..self.axes.len() {
+            let (low, high) = (bounds.low[axis].get(), bounds.high[axis].get());
+            if low < high {
+                wide.push((self.on(axis, low, high), axis));
+            }
+        }
+        largest_first(wide)
     }
 
     pub(in crate::method) fn axes(&self) -> &'a [Axis] {
         self.axes
     }
+}
+
+/// Stable: of equals the first comes first.
+pub(in crate::method) fn smallest_first(mut weighed: Vec<(f32, usize)>) -> Vec<usize> {
+    weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    weighed.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Stable: of equals the first comes first.
+pub(in crate::method) fn largest_first(mut weighed: Vec<(f32, usize)>) -> Vec<usize> {
+    weighed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    weighed.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Orders as many things by a comparison, of equals the first first: by position, what stands there then.
+pub(in crate::method) fn order_by(
+    count: usize,
+    compare: &dyn Fn(usize, usize) -> Ordering,
+) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| compare(*a, *b));
+    order
 }
 
 /// The `most` cheapest by their cost, in that order; of equals the first.
@@ -218,9 +245,36 @@ impl Sorter {
         self.keys.clear();
         self.keys.extend(rows.iter().zip(0u32..).map(|(row, at)| (key(row), at)));
         self.keys.sort_unstable();
+        self.arrange(rows);
+    }
+
+    /// Sorts rows canonically.
+    pub(in crate::method) fn sort_canonically<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        keys: &RowKeys,
+    ) {
+        self.keys.clear();
+        self.keys.extend(rows.iter().zip(0u32..).map(|(row, at)| (row.leading(), at)));
+        let by_rows = &*rows;
+        sort_keys(&mut self.keys, &|a, b| {
+            by_rows[a as usize].canonical_order(&by_rows[b as usize], keys)
+        });
+        self.arrange(rows);
+    }
+
+    /// Brings the rows into the order of the keys.
+    fn arrange<C: Code, const W: usize>(&self, rows: &mut [Row<C, W>]) {
         let sorted: Vec<Row<C, W>> = self.keys.iter().map(|(_, at)| rows[*at as usize]).collect();
         rows.copy_from_slice(&sorted);
     }
+}
+
+/// Sorts keys, those of equal numbers by comparing what is at their positions.
+fn sort_keys(keys: &mut [(u64, u32)], compare: &dyn Fn(u32, u32) -> Ordering) {
+    keys.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| compare(a.1, b.1)).then_with(|| a.1.cmp(&b.1))
+    });
 }
 
 #[cfg(test)]

@@ -37,14 +37,14 @@
 //! **Source.** Wong, Li, Fu and Wang, "(α,k)-anonymity: an enhanced k-anonymity model for
 //! privacy-preserving data publishing", 2006, which is a baseline of the (αᵢ,k) paper (see [`alpha_k`](super::alpha_k)).
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
-use rayon::prelude::*;
-
-use super::{About, Family, Job, Method, Settings, Unverified};
+use super::{About, Family, Job, Method, Settings, TableShape, Unverified};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
-use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
+use crate::model::{
+    Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, permute, with_rows,
+};
 
 /// Groups of at least this many rows hand their parts to other threads.
 const PARALLEL_ROWS: usize = 16_384;
@@ -100,6 +100,11 @@ impl Method for TopDown {
     // Where a group is parted depends on the shares of the whole table.
     fn works_in_cells(&self) -> bool {
         false
+    }
+
+    fn memory(&self, shape: &TableShape, _settings: &Settings) -> usize {
+        // The codes and numbers of a group's rows, their order and where they go.
+        shape.rows * (size_of::<(u32, u32)>() + 2 * size_of::<u32>())
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
@@ -241,14 +246,11 @@ impl<'a> Worker<'a> {
         sizes: &mut Vec<u32>,
     ) -> Result<()> {
         let context = self.context;
-        let divided: Vec<Result<Vec<u32>>> = parts
-            .into_par_iter()
-            .map(|part| {
-                let mut sizes = Vec::new();
-                Worker::new(context).divide(part, &mut sizes)?;
-                Ok(sizes)
-            })
-            .collect();
+        let divided = map_parts(parts, &|part| -> Result<Vec<u32>> {
+            let mut sizes = Vec::new();
+            Worker::new(context).divide(part, &mut sizes)?;
+            Ok(sizes)
+        });
         for part in divided {
             sizes.append(&mut part?);
         }
@@ -266,8 +268,7 @@ impl<'a> Worker<'a> {
         let axes = 0..self.context.job.axes.len();
         let mut candidates: Vec<Candidate> =
             axes.filter_map(|axis| self.survey(rows, axis)).collect();
-        // A stable sort: the first declared axis wins ties.
-        candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
+        sort_best_first(&mut candidates);
         candidates.iter().find_map(|candidate| self.apply(rows, candidate))
     }
 
@@ -277,16 +278,21 @@ impl<'a> Worker<'a> {
         rows: &[Row<C, W>],
         axis: usize,
     ) -> Option<Candidate> {
+        self.labels.clear();
+        self.labels.extend(rows.iter().map(|row| (row.codes[axis].get(), row.id)));
+        self.survey_labels(axis)
+    }
+
+    /// The same from the codes and row numbers.
+    fn survey_labels(&mut self, axis: usize) -> Option<Candidate> {
         let mut labels = std::mem::take(&mut self.labels);
-        labels.clear();
-        labels.extend(rows.iter().map(|row| (row.codes[axis].get(), row.id)));
         labels.sort_unstable_by_key(|label| label.0);
         let candidate = self.weigh(&labels, axis);
         self.labels = labels;
         candidate
     }
 
-    /// The same from the codes and row numbers, sorted by code.
+    /// The same from labels that are sorted by code.
     fn weigh(&mut self, labels: &[(u32, u32)], axis: usize) -> Option<Candidate> {
         let (low, high) = (labels.first()?.0, labels.last()?.0);
         if low == high {
@@ -349,19 +355,10 @@ impl<'a> Worker<'a> {
         candidate: &Candidate,
     ) -> Option<Vec<usize>> {
         let axis = candidate.axis;
-        let parting = self.context.parting(axis, candidate.low, candidate.high);
         // Of equally large parts the last by code.
         let (largest, _) = candidate.parts.iter().enumerate().max_by_key(|(_, part)| part.1)?;
-        let count = candidate.parts.len();
-        let rank = |row: &Row<C, W>| {
-            let part = parting.part(row.codes[axis].get());
-            match candidate.parts.binary_search_by_key(&part, |part| part.0) {
-                Ok(at) if at == largest => count,
-                Ok(at) => at,
-                Err(_) => count + 1,
-            }
-        };
-        rows.sort_unstable_by_key(rank);
+        let codes = rows.iter().map(|row| row.codes[axis].get()).collect();
+        permute(rows, self.places(codes, candidate, largest));
         let sizes = candidate.parts.iter().enumerate().filter(|(at, _)| *at != largest);
         let mut lengths: Vec<usize> = sizes.map(|(_, part)| part.1).collect();
         let before: usize = lengths.iter().sum();
@@ -375,6 +372,32 @@ impl<'a> Worker<'a> {
             lengths.push(rows.len() - before - large);
         }
         Some(lengths)
+    }
+
+    /// Where rows of these codes go, so that those of each part stand together.
+    fn places(&self, mut codes: Vec<u32>, candidate: &Candidate, largest: usize) -> Vec<u32> {
+        let parting = self.context.parting(candidate.axis, candidate.low, candidate.high);
+        let count = candidate.parts.len();
+        let mut starts = vec![0u32; count + 3];
+        for code in &mut codes {
+            let part = parting.part(*code);
+            let rank = match candidate.parts.binary_search_by_key(&part, |part| part.0) {
+                Ok(at) if at == largest => count,
+                Ok(at) => at,
+                Err(_) => count + 1,
+            };
+            starts[rank + 1] += 1;
+            *code = rank as u32;
+        }
+        for rank in 0..count + 1 {
+            starts[rank + 1] += starts[rank];
+        }
+        for rank in &mut codes {
+            let next = &mut starts[*rank as usize];
+            *rank = *next;
+            *next += 1;
+        }
+        codes
     }
 
     /// How many rows at the end of the first `large` rows make the rows behind them valid. The
@@ -391,11 +414,14 @@ impl<'a> Worker<'a> {
         let mut borrowed = self.shortage(rows.len() - large);
         while large >= self.context.k() + borrowed {
             let keep = large - borrowed;
-            rows[..large].select_nth_unstable_by(keep, |a, b| {
+            let compare = |a: u32, b: u32| {
+                let (a, b) = (&rows[a as usize], &rows[b as usize]);
                 let near = a.codes[axis].cmp(&b.codes[axis]);
                 let near = if from_above { near } else { near.reverse() };
                 near.then_with(|| a.canonical_order(b, keys))
-            });
+            };
+            let places = places_of_least(large, keep, &compare);
+            permute(&mut rows[..large], places);
             let (kept, rest) = rows.split_at(keep);
             let ids = |rows: &'_ [Row<C, W>]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
             if self.holds(kept.len(), ids(kept).into_iter())
@@ -407,6 +433,20 @@ impl<'a> Worker<'a> {
         }
         None
     }
+}
+
+/// A stable sort: the first declared axis wins ties.
+fn sort_best_first(candidates: &mut [Candidate]) {
+    candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
+}
+
+/// Where as many rows go, so that the `first` least stand before the others.
+fn places_of_least(rows: usize, first: usize, compare: &dyn Fn(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..rows as u32).collect();
+    order.select_nth_unstable_by(first, |a, b| compare(*a, *b));
+    let mut places = vec![0; rows];
+    (0u32..).zip(order).for_each(|(place, row)| places[row as usize] = place);
+    places
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 mod cancel;
 mod check;
 mod classes;
+mod columns;
 mod grades;
+mod parallel;
 mod persons;
 mod requirement;
 mod row;
@@ -17,11 +19,13 @@ pub use cancel::Cancel;
 pub use check::{Placement, check_placement};
 pub use classes::Classes;
 pub use grades::{AlphaScope, Grades, MAX_LEVELS};
+pub(crate) use parallel::{join, map_parts};
 pub use persons::Persons;
 pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{Purpose, Secret, Seed};
+pub(crate) use shuffle::permute;
 pub use shuffle::{class_hash, shuffle_classes};
 #[cfg(feature = "engine")]
 pub(crate) use store::ScratchFile;

@@ -51,7 +51,8 @@ impl RowTable {
     }
 }
 
-fn permute<T>(rows: &mut [T], mut targets: Vec<u32>) {
+/// Moves every item to its target, one cycle after the other.
+pub(crate) fn permute<T>(rows: &mut [T], mut targets: Vec<u32>) {
     for at in 0..targets.len().min(rows.len()) {
         while targets[at] as usize != at {
             let target = targets[at] as usize;

@@ -18,7 +18,7 @@ use std::hash::Hasher;
 
 use rayon::prelude::*;
 
-use super::{Cancel, Code, Row, RowTable, Seed, Store, with_rows};
+use super::{Cancel, Code, Row, RowTable, Seed, Store, map_parts, with_rows};
 use crate::error::{Error, Result};
 
 /// Two keyed hashes per row, which order rows of equal quasi-identifiers independently of their order in the input.
@@ -109,13 +109,34 @@ impl RowKeys {
     }
 }
 
+/// Rows that are hashed together.
+const HASHED_ROWS: usize = 4096;
+
 /// Puts the tuple into the hash of every row.
 fn hash_rows<C: Code, const W: usize>(
     rows: &[Row<C, W>],
     ties: &mut [u64],
     seed: Seed,
 ) -> Result<()> {
-    let in_place = rows.par_iter().zip(ties).enumerate().map(|(at, (row, tie))| {
+    let chunks = rows.chunks(HASHED_ROWS).zip(ties.chunks_mut(HASHED_ROWS));
+    let in_place = map_parts(chunks.zip(0..).collect(), &|((rows, ties), chunk)| {
+        hash_chunk(rows, ties, seed, chunk * HASHED_ROWS)
+    });
+    match in_place.into_iter().all(|in_place| in_place) {
+        true => Ok(()),
+        false => Err(Error::bug("rows were moved before they had their keys")),
+    }
+}
+
+/// The same for the rows from position `first` on; whether all of them are at the position that their id says.
+fn hash_chunk<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    ties: &mut [u64],
+    seed: Seed,
+    first: usize,
+) -> bool {
+    let mut in_place = true;
+    for (at, (row, tie)) in rows.iter().zip(ties).enumerate() {
         let mut hasher = seed.hasher();
         match C::word(&row.codes) {
             Some(word) => hasher.write_u64(word),
@@ -126,12 +147,9 @@ fn hash_rows<C: Code, const W: usize>(
         }
         hasher.write_u64(*tie);
         *tie = hasher.finish();
-        row.id as usize == at
-    });
-    match in_place.reduce(|| true, |a, b| a & b) {
-        true => Ok(()),
-        false => Err(Error::bug("rows were moved before they had their keys")),
+        in_place &= row.id as usize == first + at;
     }
+    in_place
 }
 
 /// The numbers of all rows, those of equal hashes in the same bucket.

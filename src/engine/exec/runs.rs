@@ -20,7 +20,7 @@ use futures::StreamExt;
 
 use super::spill::{SpilledBatches, Spills};
 use crate::columnar::{Gathered, LoadedPayload, Payload, PayloadOf, ReleaseTable, payload_bytes};
-use crate::model::{Cancel, with_rows};
+use crate::model::Cancel;
 
 /// Runs that are open at once. Systems allow a process some hundred files.
 const MOST_OPEN: usize = if cfg!(test) { 2 } else { 64 };
@@ -130,14 +130,10 @@ impl RunWriter<'_> {
         mut gather: impl FnMut(&[u32]) -> Result<Vec<Option<Gathered>>>,
     ) -> Result<Option<SpilledBatches>> {
         let mut open = self.spills.open(Arc::clone(self.schema), "payload")?;
-        let mut ids: Vec<u32> = Vec::new();
         for unit in units {
             self.cancel.check()?;
-            ids.clear();
-            with_rows!(self.table.rows(), rows => {
-                let of_unit = rows[unit.positions.clone()].iter().map(|row| row.id);
-                ids.extend(of_unit.filter(|id| numbers.contains(id)));
-            });
+            let mut ids = self.table.rows().ids(unit.positions.clone());
+            ids.retain(|id| numbers.contains(id));
             if ids.is_empty() {
                 continue;
             }
@@ -230,9 +226,7 @@ impl RunReader {
         let _timer = spills.time().timer();
         let Some(unit) = self.runs.units.get(self.next).cloned() else { return Ok(None) };
         self.next += 1;
-        let ids: Vec<u32> = with_rows!(self.table.rows(), rows => {
-            rows[unit.positions.clone()].iter().map(|row| row.id).collect()
-        });
+        let ids = self.table.rows().ids(unit.positions.clone());
         let loaded = self.streams.load(unit.positions.start, &ids).await?;
         Ok(Some((unit, loaded)))
     }

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::Plan;
 use crate::error::Result;
 use crate::method::blocks::slices;
-use crate::model::{Code, Row};
+use crate::model::RowTable;
 
 /// The rows of one sensitive value: a stretch of the table.
 #[derive(Debug, Clone, Copy)]
@@ -35,31 +35,32 @@ pub(super) fn sizes(groups: &[Group]) -> Vec<u32> {
 }
 
 /// Sorts the rows by level, then value, then canonically, and says where each value's rows are.
-pub(super) fn by_value<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    plan: &Plan,
-) -> Result<Vec<Group>> {
-    let groups = count(rows, plan);
-    let mut group_of = vec![0u32; plan.column.cardinality as usize];
-    for (index, group) in groups.iter().enumerate() {
-        group_of[group.code as usize] = index as u32;
-    }
-    bring_together(rows, &groups, |id| group_of[plan.column.codes[id as usize] as usize]);
+pub(super) fn by_value(rows: &mut RowTable, plan: &Plan) -> Result<Vec<Group>> {
+    let ids = rows.ids(0..rows.len());
+    let groups = count(&ids, plan);
+    let mut order = bring_together(rows, &ids, &groups, plan);
+    drop(ids);
     plan.job.cancel.check()?;
-    let keys = plan.job.keys;
-    slices(rows, &sizes(&groups)).into_par_iter().try_for_each(|stretch| {
+    let by_rows = &*rows;
+    slices(&mut order, &sizes(&groups)).into_par_iter().try_for_each(|stretch| {
         plan.job.cancel.check()?;
-        stretch.par_sort_unstable_by(|a, b| a.canonical_order(b, keys));
+        stretch.par_sort_unstable_by(|(first, a), (other, b)| {
+            let by_row = || by_rows.canonical_order(*a, *b, plan.job.keys);
+            first.cmp(other).then_with(by_row)
+        });
         Ok(())
     })?;
+    let mut targets = vec![0; order.len()];
+    (0u32..).zip(order).for_each(|(target, (_, from))| targets[from as usize] = target);
+    rows.scatter(&targets);
     Ok(groups)
 }
 
 /// The groups of the values that occur, by level and value, with their places.
-fn count<C: Code, const W: usize>(rows: &[Row<C, W>], plan: &Plan) -> Vec<Group> {
+fn count(ids: &[u32], plan: &Plan) -> Vec<Group> {
     let mut counts = vec![0u32; plan.column.cardinality as usize];
-    for row in rows {
-        counts[plan.column.codes[row.id as usize] as usize] += 1;
+    for id in ids {
+        counts[plan.column.codes[*id as usize] as usize] += 1;
     }
     let occurring = (0..plan.column.cardinality).filter(|code| counts[*code as usize] > 0);
     let mut codes: Vec<u32> = occurring.collect();
@@ -73,19 +74,15 @@ fn count<C: Code, const W: usize>(rows: &[Row<C, W>], plan: &Plan) -> Vec<Group>
     codes.into_iter().map(group).collect()
 }
 
-/// Swaps every row to a place of its group.
-fn bring_together<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    groups: &[Group],
-    group_of: impl Fn(u32) -> u32,
-) {
-    let mut next: Vec<usize> = groups.iter().map(|group| group.start as usize).collect();
-    for (index, group) in groups.iter().enumerate() {
-        while next[index] < group.end as usize {
-            let at = next[index];
-            let home = group_of(rows[at].id) as usize;
-            rows.swap(at, next[home]);
-            next[home] += 1;
-        }
-    }
+/// The positions of the rows group by group, each behind the first codes of its row.
+fn bring_together(rows: &RowTable, ids: &[u32], groups: &[Group], plan: &Plan) -> Vec<(u64, u32)> {
+    let mut next = vec![0u32; plan.column.cardinality as usize];
+    groups.iter().for_each(|group| next[group.code as usize] = group.start);
+    let mut order = vec![(0, 0); ids.len()];
+    rows.for_each_leading(&mut |at, leading| {
+        let place = &mut next[plan.column.codes[ids[at as usize] as usize] as usize];
+        order[*place as usize] = (leading, at);
+        *place += 1;
+    });
+    order
 }

@@ -73,7 +73,7 @@ use mix::MixingKey;
 
 use super::{Job, Variant};
 use crate::error::{Error, Result};
-use crate::model::{Classes, Code, Grades, Model, Row, RowTable, Seed, SensitiveColumn, with_rows};
+use crate::model::{Classes, Grades, Model, RowTable, Seed, SensitiveColumn};
 
 /// The classes over the first rows, and how many rows behind them are suppressed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -128,10 +128,10 @@ fn alpha_k_by(rows: &mut RowTable, job: &Job, key: Option<MixingKey>) -> Result<
     }
     let (column, grades) = graded_column(job)?;
     let plan = Plan { job, k, column, grades: &grades };
-    let (classes, destinations) = with_rows!(&mut *rows, rows => match key {
+    let (classes, destinations) = match key {
         Some(key) => best(rows, &plan, key),
         None => as_printed(rows, &plan),
-    })?;
+    }?;
     rows.scatter(&destinations);
     let suppressed = rows.len() - classes.rows();
     Ok(Grouping { classes, suppressed })
@@ -184,11 +184,7 @@ fn graded_column<'a>(job: &Job<'a>) -> Result<(&'a SensitiveColumn, Cow<'a, Grad
 }
 
 /// The classes, and where every row must go to stand in class order.
-fn best<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    plan: &Plan,
-    key: MixingKey,
-) -> Result<(Classes, Vec<u32>)> {
+fn best(rows: &mut RowTable, plan: &Plan, key: MixingKey) -> Result<(Classes, Vec<u32>)> {
     let groups = groups::by_value(rows, plan)?;
     let order = mix::order(rows, &groups, plan, key)?;
     let mut made = fill::classes(groups, plan)?;
@@ -201,10 +197,7 @@ fn best<C: Code, const W: usize>(
 }
 
 /// The same as the paper does it: rows take the places of their value in canonical order.
-fn as_printed<C: Code, const W: usize>(
-    rows: &mut [Row<C, W>],
-    plan: &Plan,
-) -> Result<(Classes, Vec<u32>)> {
+fn as_printed(rows: &mut RowTable, plan: &Plan) -> Result<(Classes, Vec<u32>)> {
     let groups = groups::by_value(rows, plan)?;
     let mut made = paper::classes(rows, groups, plan)?;
     join::leftovers(&mut made, plan, |a, b| paper::earlier(rows, plan.job.keys, a, b))?;

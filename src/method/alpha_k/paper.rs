@@ -6,18 +6,14 @@ use super::groups::Group;
 use super::queue::Queue;
 use super::{Made, NO_CLASS, Plan};
 use crate::error::Result;
-use crate::model::{AlphaScope, Code, Grades, Row, RowKeys};
+use crate::model::{AlphaScope, Grades, RowKeys, RowTable};
 
 /// How many sizes beyond the smallest a class may try. Whole rows may need a size at which several
 /// shares come out even; shares that need a still larger one are as good as unsatisfiable.
 const SIZES_TRIED: u32 = 1024;
 
 /// Makes classes until no group can start one.
-pub(super) fn classes<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    groups: Vec<Group>,
-    plan: &Plan,
-) -> Result<Made> {
+pub(super) fn classes(rows: &RowTable, groups: Vec<Group>, plan: &Plan) -> Result<Made> {
     let mut builder = Builder::new(rows, groups, plan);
     while let Some(leader) = builder.next_leader() {
         plan.job.cancel.check()?;
@@ -30,28 +26,17 @@ pub(super) fn classes<C: Code, const W: usize>(
 }
 
 /// Which of two groups of one level comes first.
-fn priority<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    keys: &RowKeys,
-    a: &Group,
-    b: &Group,
-) -> Ordering {
+fn priority(rows: &RowTable, keys: &RowKeys, a: &Group, b: &Group) -> Ordering {
     b.left().cmp(&a.left()).then_with(|| earlier(rows, keys, a, b))
 }
 
 /// Which of two groups has the earlier row left.
-pub(super) fn earlier<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    keys: &RowKeys,
-    a: &Group,
-    b: &Group,
-) -> Ordering {
-    let (first, other) = (&rows[a.next as usize], &rows[b.next as usize]);
-    first.canonical_order(other, keys).then_with(|| a.code.cmp(&b.code))
+pub(super) fn earlier(rows: &RowTable, keys: &RowKeys, a: &Group, b: &Group) -> Ordering {
+    rows.canonical_order(a.next, b.next, keys).then_with(|| a.code.cmp(&b.code))
 }
 
-struct Builder<'a, C, const W: usize> {
-    rows: &'a [Row<C, W>],
+struct Builder<'a> {
+    rows: &'a RowTable,
     plan: &'a Plan<'a>,
     made: Made,
     /// The groups that can give a row, by level.
@@ -94,8 +79,8 @@ impl Aim {
     }
 }
 
-impl<'a, C: Code, const W: usize> Builder<'a, C, W> {
-    fn new(rows: &'a [Row<C, W>], groups: Vec<Group>, plan: &'a Plan<'a>) -> Self {
+impl<'a> Builder<'a> {
+    fn new(rows: &'a RowTable, groups: Vec<Group>, plan: &'a Plan<'a>) -> Self {
         let levels = plan.grades.levels() as usize;
         let numbers = 0..groups.len() as u32;
         let mut builder = Self {
@@ -328,7 +313,7 @@ struct Room {
 }
 
 impl Room {
-    fn new<C: Code, const W: usize>(builder: &Builder<C, W>, open: &[u32]) -> Self {
+    fn new(builder: &Builder, open: &[u32]) -> Self {
         let mut bins: Vec<(usize, u32, u64)> = open
             .iter()
             .map(|group| {

@@ -9,7 +9,10 @@ use super::{Component, Constraint, Job, Recoding};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::method::Variant;
-use crate::model::{Code, Row, RowTable, with_rows};
+use crate::model::RowTable;
+
+/// Rows whose codes are looked at together.
+const CHECKED_ROWS: usize = 4096;
 
 /// Errors unless the recoding is sound for these rows:
 ///
@@ -23,9 +26,9 @@ pub fn check_constraints(rows: &RowTable, job: &Job, recoding: &Recoding) -> Res
     if nodes.len() != job.trees.len() || nodes.iter().any(|column| column.len() != rows.len()) {
         return Err(Error::bug("the recoding has not the shape of the table"));
     }
-    with_rows!(rows, rows => check_cover(rows, job.trees, nodes))?;
+    check_cover(rows, job.trees, nodes)?;
     let owner_of = owners(job, components)?;
-    with_rows!(rows, rows => check_untouched(rows, nodes, &owner_of))?;
+    check_untouched(rows, nodes, &owner_of)?;
     let hidden =
         components.iter().map(|component| suppressed_rows(component, rows.len(), job, nodes));
     let mut hidden = hidden.collect::<Result<Vec<_>>>()?;
@@ -55,25 +58,38 @@ pub fn check_constraints(rows: &RowTable, job: &Job, recoding: &Recoding) -> Res
     })
 }
 
-fn check_cover<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    trees: &[&Tree],
-    nodes: &[Vec<u32>],
-) -> Result<()> {
+fn check_cover(rows: &RowTable, trees: &[&Tree], nodes: &[Vec<u32>]) -> Result<()> {
     trees.par_iter().zip(nodes).enumerate().try_for_each(|(column, (tree, nodes))| {
-        let covers = |(row, node): (&Row<C, W>, &u32)| {
-            *node < tree.nodes() && {
-                let (first, last) = tree.range(*node);
-                (first..=last).contains(&row.codes[column].get())
+        let covers = |code: u32, node: u32| {
+            node < tree.nodes() && {
+                let (first, last) = tree.range(node);
+                (first..=last).contains(&code)
             }
         };
-        match rows.iter().zip(nodes).all(covers) {
+        match all_cells(rows, column, nodes, covers) {
             true => Ok(()),
             false => Err(Error::bug(format!(
                 "a published value of quasi-identifier {} does not cover its row",
                 column + 1
             ))),
         }
+    })
+}
+
+/// Whether the code and the node of every row agree.
+fn all_cells(
+    rows: &RowTable,
+    column: usize,
+    nodes: &[u32],
+    agree: impl Fn(u32, u32) -> bool,
+) -> bool {
+    let mut codes = Vec::with_capacity(CHECKED_ROWS.min(nodes.len()));
+    let mut chunks = nodes.chunks(CHECKED_ROWS).zip(0..);
+    chunks.all(|(nodes, chunk)| {
+        let start = chunk * CHECKED_ROWS;
+        codes.clear();
+        rows.append_codes(start..start + nodes.len(), column, &mut codes);
+        codes.iter().zip(nodes).all(|(code, node)| agree(*code, *node))
     })
 }
 
@@ -91,14 +107,10 @@ fn owners(job: &Job, components: &[Component]) -> Result<Vec<Option<usize>>> {
     Ok(owners)
 }
 
-fn check_untouched<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    nodes: &[Vec<u32>],
-    owners: &[Option<usize>],
-) -> Result<()> {
+fn check_untouched(rows: &RowTable, nodes: &[Vec<u32>], owners: &[Option<usize>]) -> Result<()> {
     for (column, nodes) in nodes.iter().enumerate().filter(|(column, _)| owners[*column].is_none())
     {
-        if rows.iter().zip(nodes).any(|(row, node)| row.codes[column].get() != *node) {
+        if !all_cells(rows, column, nodes, |code, node| code == node) {
             return Err(Error::bug(format!(
                 "quasi-identifier {} is generalized without a constraint",
                 column + 1

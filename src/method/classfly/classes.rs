@@ -8,7 +8,7 @@ use super::number::number_tuples;
 use super::{Job, Recoding};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
-use crate::model::{Classes, Code, Row, RowTable, with_rows};
+use crate::model::{Classes, RowTable};
 
 /// The rows that publish the same tuple, as classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn into_classes(
         *next += 1;
     }
     rows.permute(targets);
-    with_rows!(&*rows, rows => check_cover(rows, &classes, &nodes, job.trees))?;
+    check_cover(rows, &classes, &nodes, job.trees)?;
     Ok(PublishedClasses { classes, nodes })
 }
 
@@ -140,8 +140,8 @@ fn depth_first(tree: &Tree) -> Vec<u32> {
 }
 
 /// The last look at what leaves: every class publishes nodes that cover its rows.
-fn check_cover<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
+fn check_cover(
+    rows: &RowTable,
     classes: &Classes,
     nodes: &[Vec<u32>],
     trees: &[&Tree],
@@ -149,8 +149,8 @@ fn check_cover<C: Code, const W: usize>(
     (0..classes.len()).into_par_iter().try_for_each(|class| {
         for (column, (nodes, tree)) in nodes.iter().zip(trees).enumerate() {
             let (first, last) = tree.range(nodes[class]);
-            let covered = |row: &Row<C, W>| (first..=last).contains(&row.codes[column].get());
-            if !rows[classes.range(class)].iter().all(covered) {
+            let (low, high) = rows.extent(classes.range(class), column);
+            if low < first || high > last {
                 return Err(Error::bug(format!(
                     "a class does not cover its rows in quasi-identifier {}",
                     column + 1

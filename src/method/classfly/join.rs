@@ -6,7 +6,7 @@ use super::group::Members;
 use super::number::number_tuples;
 use super::{Component, Constraint, Job, Recoding};
 use crate::error::{Error, Result};
-use crate::model::{RowTable, Seed, with_rows};
+use crate::model::{RowTable, Seed};
 
 /// Suppresses more rows, until every component that publishes suppressed rows publishes at least its largest k rows
 /// of nothing but tops. `kept` are the constraints that each component has to keep.
@@ -105,10 +105,8 @@ impl Table<'_> {
     /// Orders rows that cost the same by the secret, so that neither their values nor their places in the input
     /// decide which of them join.
     fn key(&self, row: u32, seed: Seed) -> (u64, u64) {
-        with_rows!(self.rows, rows => {
-            let row = &rows[row as usize];
-            (row.keyed_hash(self.job.keys, seed), self.job.keys.key(row.id).1)
-        })
+        let (keys, row) = (self.job.keys, row as usize);
+        (self.rows.keyed_hash(row, keys, seed), keys.key(self.rows.id_at(row)).1)
     }
 }
 

@@ -74,7 +74,7 @@ use subtable::{Outcome, SubTable};
 use crate::error::{Error, Result};
 use crate::hierarchy::Tree;
 use crate::method::Variant;
-use crate::model::{Cancel, Code, Row, RowKeys, RowTable, Seed, with_rows};
+use crate::model::{Cancel, RowKeys, RowTable, Seed};
 
 /// Every combination of published values in these columns must occur at least k times.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
@@ -287,7 +287,7 @@ fn recode(
     }
     // Grouping reads a few columns of all rows, so they stand apart; the codes of a column become
     // its published nodes in place.
-    let mut nodes = with_rows!(rows, rows => columns(rows, job.trees))?;
+    let mut nodes = columns(rows, job.trees)?;
     job.cancel.check()?;
     let solutions = parts.par_iter().map(|part| solve(part, &nodes)).collect::<Result<Vec<_>>>()?;
     let mut components = Vec::with_capacity(parts.len());
@@ -314,12 +314,13 @@ fn recode(
 }
 
 /// The codes of the rows, column by column, checked against the trees.
-fn columns<C: Code, const W: usize>(rows: &[Row<C, W>], trees: &[&Tree]) -> Result<Vec<Vec<u32>>> {
-    if trees.len() > W {
-        return Err(Error::bug(format!("{} trees for rows of {W} columns", trees.len())));
+fn columns(rows: &RowTable, trees: &[&Tree]) -> Result<Vec<Vec<u32>>> {
+    let width = rows.width();
+    if trees.len() > width {
+        return Err(Error::bug(format!("{} trees for rows of {width} columns", trees.len())));
     }
     let column = |(index, tree): (usize, &&Tree)| {
-        let codes: Vec<u32> = rows.iter().map(|row| row.codes[index].get()).collect();
+        let codes = rows.codes(0..rows.len(), index);
         match codes.iter().max() {
             Some(max) if *max >= tree.codes() => {
                 Err(Error::bug(format!("quasi-identifier {} has codes beyond its tree", index + 1)))

@@ -81,3 +81,12 @@ impl<C: Code, const W: usize> Class<C, W> {
         given
     }
 }
+
+/// The classes in another order.
+pub(super) fn in_order<C, const W: usize>(
+    classes: Vec<Class<C, W>>,
+    order: &[usize],
+) -> Vec<Class<C, W>> {
+    let mut classes: Vec<Option<Class<C, W>>> = classes.into_iter().map(Some).collect();
+    order.iter().filter_map(|at| classes[*at].take()).collect()
+}

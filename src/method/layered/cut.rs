@@ -43,6 +43,10 @@ impl<'a> Cutter<'a> {
         Self { context, tally, sorter: Sorter::default() }
     }
 
+    pub(super) fn sort_canonically<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
+        self.sorter.sort_canonically(rows, self.context.job.keys);
+    }
+
     /// Whether these rows could be a class.
     pub(super) fn holds<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> bool {
         rows.len() >= self.context.k()
@@ -107,11 +111,11 @@ impl<'a> Cutter<'a> {
         group: &Group<'_, C, W>,
         mut candidates: Vec<Candidate>,
     ) -> Option<usize> {
-        // Stable: of equal losses the widest axis.
-        candidates.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+        // Of equal losses the widest axis.
+        sort_least_loss_first(&mut candidates);
         let allowed = candidates.iter().find(|candidate| {
             match candidate.up_to {
-                Some(code) => rows.sort_by_key(|row| row.codes[candidate.axis].get() > code),
+                Some(code) => part_at(rows, candidate.axis, code),
                 None => self.sorter.sort_along(rows, &group.bounds, candidate.axis, group.wide),
             }
             let (left, right) = rows.split_at(candidate.left);
@@ -135,7 +139,10 @@ impl<'a> Cutter<'a> {
                 places => places,
             },
         };
-        let middle = rows.len() / 2;
+        self.add_best(&places, rows.len() / 2, candidates);
+    }
+
+    fn add_best(&self, places: &[Candidate], middle: usize, candidates: &mut Vec<Candidate>) {
         candidates.extend(places.iter().copied().min_by(|a, b| a.loss.total_cmp(&b.loss)));
         if !self.context.job.requirement.models.is_empty() {
             candidates.extend(places.iter().copied().min_by_key(|cut| cut.left.abs_diff(middle)));
@@ -209,4 +216,25 @@ impl<'a> Cutter<'a> {
         }
         places
     }
+}
+
+/// Stable: candidates of equal losses keep their order.
+fn sort_least_loss_first(candidates: &mut [Candidate]) {
+    candidates.sort_by(|a, b| a.loss.total_cmp(&b.loss));
+}
+
+/// Brings the rows up to a code of an axis to the front; both sides keep their order.
+fn part_at<C: Code, const W: usize>(rows: &mut [Row<C, W>], axis: usize, up_to: u32) {
+    let mut right = Vec::with_capacity(rows.len());
+    let mut left = 0;
+    for at in 0..rows.len() {
+        let row = rows[at];
+        if row.codes[axis].get() <= up_to {
+            rows[left] = row;
+            left += 1;
+        } else {
+            right.push(row);
+        }
+    }
+    rows[left..].copy_from_slice(&right);
 }

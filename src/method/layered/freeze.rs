@@ -5,7 +5,7 @@ use super::cut::Cutter;
 use super::ladder::Ladder;
 use super::{Class, Context};
 use crate::error::Result;
-use crate::method::bounds::{Bounds, Losses};
+use crate::method::bounds::{Bounds, Losses, smallest_first};
 use crate::model::{Code, Row};
 
 /// A rung is chosen by the rows that would freeze and this share of the open rows, per loss added:
@@ -122,15 +122,11 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         for lender in &self.lenders {
             self.counter.lend(lender.key, classes[lender.class].rows.len() as u32 - k);
         }
-        let counter = &self.counter;
-        let (mut ready, open): (Vec<Tuple>, Vec<Tuple>) =
-            self.open.iter().partition(|tuple| counter.get(tuple.key).is_ready(k, own));
+        let ready = take_ready(&mut self.open, &self.counter, k, own);
         if ready.is_empty() {
             return;
         }
-        self.open = open;
-        self.lenders.sort_by_key(|lender| lender.key);
-        ready.sort_by_key(|tuple| tuple.key);
+        sort_by_key(&mut self.lenders);
         for group in ready.chunk_by(|a, b| a.key == b.key) {
             let rows = group.iter().flat_map(|tuple| self.rows_of(tuple)).copied().collect();
             if self.freeze_group(group[0].key, rows) {
@@ -141,16 +137,12 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         }
         self.lenders.append(&mut self.new_lenders);
         // Canonical order again, whatever was put back.
-        self.open.sort_unstable_by_key(|tuple| tuple.start);
+        sort_by_start(&mut self.open);
     }
 
     fn freeze_group(&mut self, key: u64, mut rows: Vec<Row<C, W>>) -> bool {
         let k = self.context().k();
-        let first = self.lenders.partition_point(|lender| lender.key < key);
-        let count = self.lenders[first..].iter().take_while(|lender| lender.key == key).count();
-        let lenders: Vec<usize> =
-            self.lenders[first..first + count].iter().map(|lender| lender.class).collect();
-        if rows.len() < k && !self.borrow(&mut rows, lenders) {
+        if rows.len() < k && !self.borrow(&mut rows, &classes_of(&self.lenders, key)) {
             return false;
         }
         if !self.cutter.holds(&rows) {
@@ -164,12 +156,13 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
     }
 
     /// Fills a group up to k with rows of classes that have more, nearest classes first.
-    fn borrow(&mut self, rows: &mut Vec<Row<C, W>>, mut lenders: Vec<usize>) -> bool {
+    fn borrow(&mut self, rows: &mut Vec<Row<C, W>>, lenders: &[usize]) -> bool {
         let k = self.context().k();
         let losses = &self.context().losses;
         let around = Bounds::of(rows);
         let cost = |class: &Class<C, W>| losses.of(&around.join(&class.bounds)) - class.loss;
-        lenders.sort_by(|a, b| cost(&self.classes[*a]).total_cmp(&cost(&self.classes[*b])));
+        let lenders = lenders.iter().map(|lender| (cost(&self.classes[*lender]), *lender));
+        let lenders = smallest_first(lenders.collect());
         let own = rows.len();
         let mut undo = Vec::new();
         for lender in lenders {
@@ -201,8 +194,9 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         let (k, own) = (self.context().k() as u32, self.own_rows());
         let mut best: Option<(f64, usize)> = None;
         for axis in 0..self.ladders.len() {
-            let Some(steps) = self.steps(axis) else { continue };
-            let low = self.ladders[axis].low;
+            let ladder = &self.ladders[axis];
+            let Some(steps) = steps(ladder, axis, self.level[axis]) else { continue };
+            let low = ladder.low;
             self.counter.clear(self.open.len());
             let mut added = 0.0;
             for tuple in &self.open {
@@ -226,21 +220,8 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         best.map(|(_, axis)| axis)
     }
 
-    /// What climbing one rung on an axis does to a key and adds to the loss, by code; `None` at the
-    /// end of the ladder.
-    fn steps(&self, axis: usize) -> Option<Vec<(u64, f32)>> {
-        let (ladder, level) = (&self.ladders[axis], self.level[axis]);
-        let rung = ladder.above(level)?;
-        let step = |(at, (node, loss)): (usize, (&u32, &f32))| {
-            let code = ladder.low + at as u32;
-            let key = mix(axis, *node).wrapping_sub(mix(axis, ladder.node(level, code)));
-            (key, loss - ladder.loss(level, code))
-        };
-        Some(rung.nodes.iter().zip(&rung.losses).enumerate().map(step).collect())
-    }
-
     fn climb(&mut self, axis: usize) {
-        let Some(steps) = self.steps(axis) else { return };
+        let Some(steps) = steps(&self.ladders[axis], axis, self.level[axis]) else { return };
         let low = self.ladders[axis].low;
         let step = |row: &Row<C, W>| steps[(row.codes[axis].get() - low) as usize].0;
         for tuple in &mut self.open {
@@ -251,6 +232,42 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         }
         self.level[axis] += 1;
     }
+}
+
+/// Takes the tuples out whose groups could be classes, and sorts them by key.
+fn take_ready(open: &mut Vec<Tuple>, counter: &Counter, k: u32, own: u32) -> Vec<Tuple> {
+    let (mut ready, rest): (Vec<Tuple>, Vec<Tuple>) =
+        open.iter().partition(|tuple| counter.get(tuple.key).is_ready(k, own));
+    *open = rest;
+    ready.sort_by_key(|tuple| tuple.key);
+    ready
+}
+
+fn sort_by_key(lenders: &mut [Lender]) {
+    lenders.sort_by_key(|lender| lender.key);
+}
+
+fn sort_by_start(tuples: &mut [Tuple]) {
+    tuples.sort_unstable_by_key(|tuple| tuple.start);
+}
+
+/// The classes that can lend under a key; lenders are sorted by key.
+fn classes_of(lenders: &[Lender], key: u64) -> Vec<usize> {
+    let first = lenders.partition_point(|lender| lender.key < key);
+    let same = lenders[first..].iter().take_while(|lender| lender.key == key);
+    same.map(|lender| lender.class).collect()
+}
+
+/// What climbing one rung on an axis does to a key and adds to the loss, by code; `None` at the
+/// end of the ladder.
+fn steps(ladder: &Ladder, axis: usize, level: usize) -> Option<Vec<(u64, f32)>> {
+    let rung = ladder.above(level)?;
+    let step = |(at, (node, loss)): (usize, (&u32, &f32))| {
+        let code = ladder.low + at as u32;
+        let key = mix(axis, *node).wrapping_sub(mix(axis, ladder.node(level, code)));
+        (key, loss - ladder.loss(level, code))
+    };
+    Some(rung.nodes.iter().zip(&rung.losses).enumerate().map(step).collect())
 }
 
 /// A hash of one node of one axis; the hashes of a row's nodes are summed. Two tuples of nodes with

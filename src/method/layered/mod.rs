@@ -54,17 +54,15 @@ mod method;
 mod neighbourhood;
 mod refine;
 
-use rayon::prelude::*;
-
-use self::class::Class;
+use self::class::{Class, in_order};
 use self::cut::Cutter;
 use self::freeze::Layers;
 pub(super) use self::method::LAYERED;
-use super::bounds::Losses;
+use super::bounds::{Losses, order_by};
 use super::partition::{Cut, Split, partition_rows};
 use super::{Job, blocks};
 use crate::error::{Error, Result};
-use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, with_rows};
+use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, with_rows};
 
 /// Rows of a block.
 pub const BLOCK_ROWS: usize = 65_536;
@@ -160,10 +158,8 @@ fn layered_rows<C: Code, const W: usize>(
         refined: refine::share(rows.len() / job.requirement.k as usize),
     };
     let blocks = blocks::cut(rows, job, &global, block_rows)?;
-    let done: Vec<Result<Vec<u32>>> = blocks::slices(rows, &blocks)
-        .into_par_iter()
-        .map(|block| work(block, &context, options.suppress))
-        .collect();
+    let done =
+        map_parts(blocks::slices(rows, &blocks), &|block| work(block, &context, options.suppress));
     let mut sizes = Vec::new();
     let mut ends = Vec::with_capacity(blocks.len());
     for block in done {
@@ -186,8 +182,8 @@ fn work<C: Code, const W: usize>(
     context: &Context,
     suppress: bool,
 ) -> Result<Vec<u32>> {
-    rows.sort_unstable_by(|a, b| a.canonical_order(b, context.job.keys));
     let mut cutter = Cutter::new(context);
+    cutter.sort_canonically(rows);
     // A few rows are better off in the classes there are; before any is left out, all are asked.
     let enough = if suppress { context.k() } else { 2 * context.k() };
     let (mut classes, left) = Layers::new(&mut cutter, rows).run(enough)?;
@@ -210,7 +206,9 @@ fn work<C: Code, const W: usize>(
         }
     }
     // An order that the published boxes tell anyway.
-    classes.sort_by_key(|class| (class.bounds.low, class.bounds.high));
+    let bounds = |at: usize| (classes[at].bounds.low, classes[at].bounds.high);
+    let order = order_by(classes.len(), &|a, b| bounds(a).cmp(&bounds(b)));
+    let classes = in_order(classes, &order);
     let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
     if count != rows.len() {
         return Err(Error::bug("layers lost or doubled a row"));

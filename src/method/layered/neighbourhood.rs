@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::cut::Cutter;
 use super::{Class, Context};
 use crate::error::Result;
-use crate::method::bounds::{self, Bounds};
+use crate::method::bounds::{self, Bounds, largest_first, smallest_first};
 use crate::model::{Code, Row};
 
 /// Rounds over the classes; later ones look only at what the round before has changed.
@@ -78,11 +78,20 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
 
     /// The classes to be refined, the worst first.
     fn worst(&self) -> Vec<usize> {
-        let lossy = |at: &usize| self.classes[*at].loss > 0.0 && !self.classes[*at].rows.is_empty();
-        let mut worst: Vec<usize> = (0..self.classes.len()).filter(lossy).collect();
-        worst.sort_by(|a, b| self.classes[*b].loss.total_cmp(&self.classes[*a].loss));
+        let mut worst = largest_first(self.losses_of(|_, class| class.loss > 0.0));
         worst.truncate((self.classes.len() as f64 * self.context.refined).ceil() as usize);
         worst
+    }
+
+    /// The classes that have rows and satisfy the predicate, with their losses.
+    fn losses_of(&self, is_one: impl Fn(usize, &Class<C, W>) -> bool) -> Vec<(f32, usize)> {
+        let mut losses = Vec::new();
+        for (at, class) in self.classes.iter().enumerate() {
+            if !class.rows.is_empty() && is_one(at, class) {
+                losses.push((class.loss, at));
+            }
+        }
+        losses
     }
 
     fn was_changed(&self, class: usize) -> bool {
@@ -96,27 +105,21 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         if spare == 0 {
             return;
         }
-        let gains = |other: &(usize, &Class<C, W>)| {
-            other.1.loss < class.loss
-                && !other.1.rows.is_empty()
-                && other.1.bounds.overlaps(&class.bounds)
-        };
-        let mut better: Vec<usize> =
-            self.classes.iter().enumerate().filter(gains).map(|(other, _)| other).collect();
-        better.sort_by(|a, b| self.classes[*a].loss.total_cmp(&self.classes[*b].loss));
-        let mut moves: Vec<(f32, usize, usize)> = Vec::new();
+        let better =
+            smallest_first(self.losses_of(|_, other| {
+                other.loss < class.loss && other.bounds.overlaps(&class.bounds)
+            }));
+        let mut moves: Vec<Move> = Vec::new();
         for (row_at, row) in class.rows.iter().enumerate() {
             let to = better.iter().find(|to| self.classes[**to].bounds.contains(&row.codes));
             if let Some(to) = to {
                 moves.push((self.classes[*to].loss, row_at, *to));
             }
         }
-        moves.sort_by(|a, b| a.0.total_cmp(&b.0));
-        moves.truncate(spare);
         if moves.is_empty() {
             return;
         }
-        moves.sort_by_key(|(_, row, _)| std::cmp::Reverse(*row));
+        keep_cheapest(&mut moves, spare);
         let mut undo = Undo::default();
         undo.save(&self.classes, at);
         for (_, row, to) in moves {
@@ -187,13 +190,13 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         if class.rows.is_empty() || class.loss == 0.0 || !self.was_changed(at) {
             return false;
         }
-        let mut edges = self.edges(at);
+        let edges = self.edges(at);
         let (n, loss) = (class.rows.len() as f32, class.loss);
         let promise = |edge: &Edge<C, W>| (loss - edge.loss) * n / (edge.rows.len() as f32 + 0.5);
-        edges.sort_by(|a, b| promise(b).total_cmp(&promise(a)));
         // A class that models keep large costs much to look at, and one edge changes it little.
-        edges.truncate(EDGES.min(EDGES * 2 * self.context.k() / class.rows.len() + 2));
-        edges.iter().any(|edge| self.move_edge(at, edge))
+        let tried = EDGES.min(EDGES * 2 * self.context.k() / class.rows.len() + 2);
+        let promising = largest_first(edges.iter().map(promise).zip(0..).collect());
+        promising.iter().take(tried).any(|edge| self.move_edge(at, &edges[*edge]))
     }
 
     /// The edges whose rows could go: at most a share of k, fewer than all, and less loss without.
@@ -236,7 +239,7 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let class = &self.classes[at];
         let mut order = order_along(&class.rows, edge.axis);
         let leaving: Vec<u32> = order.drain(edge.rows.clone()).collect();
-        order.sort_unstable();
+        sort_positions(&mut order);
         let (leaving, mut staying) = (pick(&class.rows, &leaving), pick(&class.rows, &order));
         let lacking = self.context.k().saturating_sub(staying.len());
         let Some(lenders) = self.lenders(at, edge, lacking) else { return false };
@@ -309,13 +312,10 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
             return Some(Vec::new());
         }
         let k = self.context.k();
-        let can_lend = |(other, class): &(usize, &Class<C, W>)| {
-            *other != at && class.rows.len() > k && class.bounds.overlaps(&edge.rest)
-        };
-        let classes = self.classes.iter().enumerate().filter(can_lend);
-        let mut lenders: Vec<usize> = classes.map(|(other, _)| other).collect();
         // A row that loses much where it is loses least by moving.
-        lenders.sort_by(|a, b| self.classes[*b].loss.total_cmp(&self.classes[*a].loss));
+        let lenders = largest_first(self.losses_of(|other, class| {
+            other != at && class.rows.len() > k && class.bounds.overlaps(&edge.rest)
+        }));
         let mut lent = Vec::new();
         for lender in lenders {
             let rows = &self.classes[lender].rows;
@@ -395,9 +395,29 @@ impl<C: Code, const W: usize> Undo<C, W> {
 
 /// Positions of the rows, sorted by their code on an axis.
 fn order_along<C: Code, const W: usize>(rows: &[Row<C, W>], axis: usize) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
-    order.sort_by_key(|at| rows[*at as usize].codes[axis]);
-    order
+    // Of equal codes the first row first.
+    let code = |(row, at): (&Row<C, W>, u64)| u64::from(row.codes[axis].get()) << 32 | at;
+    sorted_positions(rows.iter().zip(0..).map(code).collect())
+}
+
+/// The lower halves of the keys, sorted by the keys.
+fn sorted_positions(mut keys: Vec<u64>) -> Vec<u32> {
+    keys.sort_unstable();
+    keys.into_iter().map(|key| key as u32).collect()
+}
+
+fn sort_positions(positions: &mut [u32]) {
+    positions.sort_unstable();
+}
+
+/// A row of a class that could go to another class: the loss there, the row, the class.
+type Move = (f32, usize, usize);
+
+/// Keeps the cheapest moves, those of the last rows first.
+fn keep_cheapest(moves: &mut Vec<Move>, most: usize) {
+    moves.sort_by(|a, b| a.0.total_cmp(&b.0));
+    moves.truncate(most);
+    moves.sort_by_key(|(_, row, _)| std::cmp::Reverse(*row));
 }
 
 fn pick<C: Code, const W: usize>(rows: &[Row<C, W>], positions: &[u32]) -> Vec<Row<C, W>> {

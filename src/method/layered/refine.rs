@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::neighbourhood::Neighbourhood;
-use super::{Class, Context};
+use super::{Class, Context, in_order};
 use crate::error::Result;
-use crate::model::Code;
+use crate::model::{Code, map_parts};
 
 /// Classes are compared with the others of a neighbourhood of 20k classes, within these bounds: the
 /// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
@@ -33,10 +31,7 @@ pub(super) fn refine<C: Code, const W: usize>(
 ) -> Result<Vec<Class<C, W>>> {
     let mut neighbourhoods = Vec::new();
     part(classes, context, &mut neighbourhoods);
-    let refined: Vec<Result<Vec<Class<C, W>>>> = neighbourhoods
-        .into_par_iter()
-        .map(|classes| Neighbourhood::new(classes, context).run())
-        .collect();
+    let refined = map_parts(neighbourhoods, &|classes| Neighbourhood::new(classes, context).run());
     let mut classes = Vec::new();
     for neighbourhood in refined {
         classes.extend(neighbourhood?);
@@ -46,7 +41,7 @@ pub(super) fn refine<C: Code, const W: usize>(
 
 /// Halves the classes, each time on the axis on which the halves lie furthest apart.
 fn part<C: Code, const W: usize>(
-    mut classes: Vec<Class<C, W>>,
+    classes: Vec<Class<C, W>>,
     context: &Context,
     parts: &mut Vec<Vec<Class<C, W>>>,
 ) {
@@ -56,27 +51,43 @@ fn part<C: Code, const W: usize>(
         return;
     }
     let middle = classes.len() / 2;
-    let mut order: Vec<u32> = (0..classes.len() as u32).collect();
+    let mut stretches = Vec::with_capacity(classes.len());
+    let stretches_on = |axis: usize, stretches: &mut Vec<Stretch>| {
+        let bounds = classes.iter().map(|class| &class.bounds).zip(0..);
+        stretches.clear();
+        stretches.extend(bounds.map(|(b, at)| (b.low[axis].get(), b.high[axis].get(), at)));
+    };
     let mut best = (f32::MIN, 0);
     for axis in 0..context.losses.axes().len() {
-        let code = |at: &u32| {
-            let bounds = &classes[*at as usize].bounds;
-            (bounds.low[axis], bounds.high[axis], *at)
-        };
-        order.select_nth_unstable_by_key(middle, code);
-        let spread = |part: &[u32]| {
-            let low = part.iter().map(|at| classes[*at as usize].bounds.low[axis].get()).min();
-            let high = part.iter().map(|at| classes[*at as usize].bounds.high[axis].get()).max();
-            context.losses.on(axis, low.unwrap_or(0), high.unwrap_or(0))
-        };
-        let gain = 2.0 * spread(&order) - spread(&order[..middle]) - spread(&order[middle..]);
+        stretches_on(axis, &mut stretches);
+        let gain = gain(&mut stretches, context, axis);
         if gain > best.0 {
             best = (gain, axis);
         }
     }
-    let axis = best.1;
-    classes.sort_by_key(|class| (class.bounds.low[axis], class.bounds.high[axis]));
+    stretches_on(best.1, &mut stretches);
+    let mut classes = in_order(classes, &sorted(stretches));
     let right = classes.split_off(middle);
     part(classes, context, parts);
     part(right, context, parts);
+}
+
+/// The smallest and the largest code of a class on one axis, and which class it is.
+type Stretch = (u32, u32, usize);
+
+fn sorted(mut stretches: Vec<Stretch>) -> Vec<usize> {
+    stretches.sort_unstable();
+    stretches.into_iter().map(|(.., at)| at).collect()
+}
+
+/// How much less the two halves spread on an axis than twice the whole.
+fn gain(stretches: &mut [Stretch], context: &Context, axis: usize) -> f32 {
+    let middle = stretches.len() / 2;
+    stretches.select_nth_unstable(middle);
+    let spread = |part: &[Stretch]| {
+        let low = part.iter().map(|(low, ..)| *low).min();
+        let high = part.iter().map(|(_, high, _)| *high).max();
+        context.losses.on(axis, low.unwrap_or(0), high.unwrap_or(0))
+    };
+    2.0 * spread(stretches) - spread(&stretches[..middle]) - spread(&stretches[middle..])
 }

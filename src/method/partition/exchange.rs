@@ -4,12 +4,10 @@
 //! are put together and parted once more, into two of the same sizes, so that nothing that is promised
 //! of their number and sizes changes.
 
-use rayon::prelude::*;
-
 use super::{Context, Cut, Split};
 use crate::error::Result;
 use crate::method::bounds::{Bounds, Losses, Sorter, cheapest};
-use crate::model::{Code, Row, Tally};
+use crate::model::{Code, Row, Tally, map_parts};
 
 /// Classes look for neighbours among this many, which stand side by side.
 const NEIGHBOURHOOD: usize = 128;
@@ -38,12 +36,13 @@ pub(super) fn exchange<C: Code, const W: usize>(
         parts.push((part, sizes));
         rest = behind;
     }
-    parts.into_par_iter().try_for_each(|(rows, sizes)| {
+    let exchanged = map_parts(parts, &|(rows, sizes)| {
         let job = context.job;
         let tally = Tally::new(job.requirement, job.sensitive, context.global);
         let sorter = Sorter::default();
         Neighbourhood { context, losses: &losses, tally, sorter, rows }.run(sizes)
-    })
+    });
+    exchanged.into_iter().collect()
 }
 
 /// One class among its neighbours.
@@ -115,8 +114,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         let mut rows: Vec<Row<C, W>> = self.rows[one.start..one.end].to_vec();
         rows.extend_from_slice(&self.rows[two.start..two.end]);
         // Where rows of equal codes stand must not depend on where they came from.
-        let keys = self.context.job.keys;
-        rows.sort_unstable_by(|a, b| a.canonical_order(b, keys));
+        self.sorter.sort_canonically(&mut rows, self.context.job.keys);
         let bounds = one.bounds.join(&two.bounds);
         let wide = self.losses.wide_axes(&bounds);
         let mut best = (one.total() + two.total() - GAIN, None);

@@ -48,8 +48,8 @@ pub(super) use self::method::{MONDRIAN, MONDRIAN_RELAXED, ROUNDED};
 pub use super::Job;
 use super::bounds::Bounds;
 use crate::error::Result;
-use crate::model::{Classes, Code, GlobalShares, Model, Row, RowTable, Tally, with_rows};
-use survey::{CutPoint, loss, wide_axes};
+use crate::model::{Classes, Code, GlobalShares, Model, Row, RowTable, Tally, join, with_rows};
+use survey::{CutPoint, loss, sort_best_first, wide_axes};
 
 /// Where a group is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
@@ -241,12 +241,12 @@ impl<'a> Worker<'a> {
         }
         let context = self.context;
         let mut right_sizes = Vec::new();
-        let (left, right) = rayon::join(
-            || self.divide(left, sizes),
-            || Worker::new(context).divide(right, &mut right_sizes),
-        );
-        left?;
-        right?;
+        let mut divided = [Ok(()), Ok(())];
+        let [left_done, right_done] = &mut divided;
+        join(&mut || *left_done = self.divide(left, sizes), &mut || {
+            *right_done = Worker::new(context).divide(right, &mut right_sizes)
+        });
+        divided.into_iter().collect::<Result<()>>()?;
         sizes.append(&mut right_sizes);
         Ok(())
     }
@@ -298,7 +298,7 @@ impl<'a> Worker<'a> {
             let [left, right] = halves;
             cut.gain = -loss(&left, axes, cut.left) - loss(&right, axes, rows.len() - cut.left);
         }
-        candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+        sort_best_first(&mut candidates);
         self.candidates = candidates;
     }
 
@@ -318,12 +318,16 @@ impl<'a> Worker<'a> {
 
     /// Whether both sides of a cut satisfy the requirement.
     fn allows<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>], left: usize) -> bool {
-        if self.context.job.requirement.models.is_empty() {
-            return left >= self.context.k() && rows.len() - left >= self.context.k();
-        }
         let (left, right) = rows.split_at(left);
-        self.tally.holds_for(left.iter().map(|row| row.id))
-            && self.tally.holds_for(right.iter().map(|row| row.id))
+        self.holds(left.len(), left.iter().map(|row| row.id))
+            && self.holds(right.len(), right.iter().map(|row| row.id))
+    }
+
+    fn holds(&mut self, rows: usize, ids: impl Iterator<Item = u32>) -> bool {
+        match self.context.job.requirement.models.is_empty() {
+            true => rows >= self.context.k(),
+            false => self.tally.holds_for(ids),
+        }
     }
 
     /// Rows that no quasi-identifier tells apart: one sort by key serves all further cuts.
@@ -336,27 +340,33 @@ impl<'a> Worker<'a> {
             sizes.push(rows.len() as u32);
             return;
         }
-        let keys = self.context.job.keys;
-        rows.sort_unstable_by(|a, b| keys.compare(a.id, b.id));
-        self.divide_sorted_rows(rows, sizes);
+        self.take_ids(rows);
+        self.sort_ids();
+        let ids = std::mem::take(&mut self.values);
+        // They differ in nothing else.
+        rows.iter_mut().zip(&ids).for_each(|(row, id)| row.id = *id);
+        self.divide_sorted_rows(&ids, sizes);
+        self.values = ids;
     }
 
-    fn divide_sorted_rows<C: Code, const W: usize>(
-        &mut self,
-        rows: &[Row<C, W>],
-        sizes: &mut Vec<u32>,
-    ) {
-        let n = rows.len();
+    /// The same for the numbers of such rows, in order.
+    fn divide_sorted_rows(&mut self, ids: &[u32], sizes: &mut Vec<u32>) {
+        let n = ids.len();
         let quotas = match n < 2 * self.context.k() {
             true => Vec::new(),
             false => self.context.left_quotas(n),
         };
-        let Some(left) = quotas.into_iter().find(|left| self.allows(rows, *left)) else {
+        let is_allowed = |left: &usize| {
+            let (left, right) = ids.split_at(*left);
+            self.holds(left.len(), left.iter().copied())
+                && self.holds(right.len(), right.iter().copied())
+        };
+        let Some(left) = quotas.into_iter().find(is_allowed) else {
             sizes.push(n as u32);
             return;
         };
-        self.divide_sorted_rows(&rows[..left], sizes);
-        self.divide_sorted_rows(&rows[left..], sizes);
+        self.divide_sorted_rows(&ids[..left], sizes);
+        self.divide_sorted_rows(&ids[left..], sizes);
     }
 }
 

@@ -29,8 +29,17 @@ pub(super) fn wide_axes<C: Code, const W: usize>(
         (low < high).then(|| WideAxis { index, low, high, loss: axis.loss(low, high) })
     };
     let mut wide: Vec<WideAxis> = axes.iter().enumerate().filter_map(wide).collect();
-    wide.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+    sort_widest_first(&mut wide);
     wide
+}
+
+fn sort_widest_first(axes: &mut [WideAxis]) {
+    axes.sort_by(|a, b| b.loss.total_cmp(&a.loss));
+}
+
+/// Stable: equal gains keep their order.
+pub(super) fn sort_best_first(cuts: &mut [CutPoint]) {
+    cuts.sort_by(|a, b| b.gain.total_cmp(&a.gain));
 }
 
 /// An axis on which a group has more than one value.
@@ -86,9 +95,7 @@ impl Worker<'_> {
         target: usize,
     ) {
         self.candidates.clear();
-        let dense =
-            |axis: &&WideAxis| (axis.high - axis.low) as usize <= rows.len() * CODES_PER_ROW;
-        let (counted, sparse): (Vec<&WideAxis>, Vec<&WideAxis>) = axes.iter().partition(dense);
+        let (counted, sparse) = dense_and_sparse(axes, rows.len());
         let starts = self.count(rows, &counted);
         for (axis, start) in counted.into_iter().zip(starts) {
             let counts = &self.counts[start..=start + (axis.high - axis.low) as usize];
@@ -102,8 +109,8 @@ impl Worker<'_> {
             self.add_candidates(axis, position, target, rows.len());
         }
         if self.context.split == Split::LeastLoss {
-            // Stable: equal gains keep the order of the axes, which is by width, then as declared.
-            self.candidates.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+            // Equal gains keep the order of the axes, which is by width, then as declared.
+            sort_best_first(&mut self.candidates);
         }
     }
 
@@ -213,12 +220,22 @@ impl Worker<'_> {
         if width > rows.len() {
             self.values.clear();
             self.values.extend(codes);
-            return *self.values.select_nth_unstable(target - 1).1;
+            return value_by_selection(&mut self.values, target);
         }
         self.clear_counts(0..width);
         codes.for_each(|code| self.counts[(code - axis.low) as usize] += 1);
         position_by_counts(&self.counts[..width], axis.low, target).value
     }
+}
+
+/// The axes whose values are counted in a group of so many rows, and the others.
+fn dense_and_sparse(axes: &[WideAxis], rows: usize) -> (Vec<&WideAxis>, Vec<&WideAxis>) {
+    axes.iter().partition(|axis| (axis.high - axis.low) as usize <= rows * CODES_PER_ROW)
+}
+
+/// The value that so many are smaller than or equal to, itself included.
+fn value_by_selection(values: &mut [u32], target: usize) -> u32 {
+    *values.select_nth_unstable(target - 1).1
 }
 
 /// Walks the counters to the value where `target` rows are reached.
