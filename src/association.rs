@@ -101,11 +101,6 @@ impl Items {
         self.bits.len()
     }
 
-    /// Whether there is no item.
-    pub fn is_empty(&self) -> bool {
-        self.bits.is_empty()
-    }
-
     /// The column of an item.
     pub fn column(&self, item: u16) -> u16 {
         self.columns[item as usize]

@@ -90,10 +90,25 @@ pub use hierarchy::DateStep;
 pub use measure::{three_digits, told_value};
 pub use method::partition::Split;
 pub use method::{Family, MethodOption, MethodRef, Variant, methods};
-pub use model::{AlphaScope, Seed};
+pub use model::{AlphaScope, Grades, Secret, Seed};
 
 /// The layers below Arrow and DataFusion: the methods as plain functions over codes, their models, hierarchies and
 /// measures. For benchmarks and for those who read a method beside its paper; not covered by semantic versioning.
 pub mod pure {
-    pub use crate::{association, hierarchy, measure, method, model};
+    pub mod hierarchy {
+        //! Levels over the values of a column.
+        pub use crate::hierarchy::*;
+    }
+    pub mod measure {
+        //! Measures of a release.
+        pub use crate::measure::*;
+    }
+    pub mod method {
+        //! The methods.
+        pub use crate::method::*;
+    }
+    pub mod model {
+        //! Rows of codes, requirements and classes.
+        pub use crate::model::*;
+    }
 }

@@ -12,8 +12,9 @@ use super::leaf_counts::ModelledCounts;
 use super::levels::ListedLevels;
 use super::pages::{Page, mismatched, page, pages_to_batch, to_bytes};
 use super::read::Layout;
+use super::table::changed_input;
 use super::values::with_missing;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::method::cells::CutTree;
 
 /// All values of a quasi-identifier in code order; a missing one is the first.
@@ -163,15 +164,6 @@ impl GlobalCodes {
     pub(crate) fn columns(&self) -> usize {
         self.columns.len()
     }
-}
-
-/// Why a table that is read several times must not change.
-pub(crate) fn changed_input() -> Error {
-    Error::invalid(
-        "the input gave other rows when it was read again, and cells are only known for those of the first \
-         time: write it to a table first (CREATE TABLE … AS), or SET anonymize.cells = 0; on a cluster, run \
-         the query again if an executor has died meanwhile",
-    )
 }
 
 /// What the operator that anonymizes cells must know of the whole table.

@@ -42,7 +42,7 @@ pub use automatic::Automatic;
 #[cfg(feature = "cells")]
 pub(crate) use cell_plan::CellPlan;
 #[cfg(feature = "cells")]
-pub(crate) use cells::{GlobalCodes, Survey, TableHeader, changed_input};
+pub(crate) use cells::{GlobalCodes, Survey, TableHeader};
 pub use coded::CodedChunk;
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
@@ -61,8 +61,8 @@ pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
-    CellLoss, CellLosses, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
-    PublishedForm, grouped_type, is_bounds, is_ordered,
+    LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn, PublishedForm,
+    grouped_type, is_bounds, is_ordered,
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;
@@ -71,6 +71,7 @@ pub use runs::Runs;
 #[cfg(feature = "cells")]
 pub(crate) use sketch::{Sketch, Sketcher};
 pub(crate) use table::TableFiles;
+pub(crate) use table::changed_input;
 pub use table::{CodedTable, Coding, TableBuilder};
 
 use arrow::error::ArrowError;

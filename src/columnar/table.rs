@@ -309,3 +309,12 @@ impl<C: Code, const W: usize> Part<'_, C, W> {
         beside.kept.copy_from_slice(&chunk.kept_hashes);
     }
 }
+
+/// Why a table that is read several times must not change.
+pub(crate) fn changed_input() -> Error {
+    Error::invalid(
+        "the input gave other rows when it was read again, and cells are only known for those of the first \
+         time: write it to a table first (CREATE TABLE … AS), or SET anonymize.cells = 0; on a cluster, run \
+         the query again if an executor has died meanwhile",
+    )
+}

@@ -22,6 +22,33 @@ impl RowTable {
         with_rows!(self, rows => rows[positions].iter().map(|row| row.id).collect())
     }
 
+    /// Copies as many codes of a row as there is room for, and returns the number of the row.
+    pub(crate) fn read(&self, position: usize, codes: &mut [u32]) -> u32 {
+        with_rows!(self, rows => {
+            let row = &rows[position];
+            codes.iter_mut().zip(&row.codes).for_each(|(to, code)| *to = code.get());
+            row.id
+        })
+    }
+
+    /// Overwrites the first codes of a row and its number. The codes must fit the shape.
+    pub(crate) fn write(&mut self, position: usize, codes: &[u32], id: u32) {
+        with_rows!(self, rows => {
+            let row = &mut rows[position];
+            row.codes.iter_mut().zip(codes).for_each(|(to, code)| *to = Code::from_u32(*code));
+            row.id = id;
+        });
+    }
+
+    /// The rows of every code of a column that has so many codes.
+    pub(crate) fn counts(&self, positions: Range<usize>, column: usize, codes: u32) -> Vec<u32> {
+        let mut counts = vec![0u32; codes as usize];
+        with_rows!(self, rows => {
+            rows[positions].iter().for_each(|row| counts[row.codes[column].get() as usize] += 1);
+        });
+        counts
+    }
+
     /// One code.
     #[inline]
     pub fn code(&self, position: usize, column: usize) -> u32 {
@@ -65,11 +92,6 @@ impl RowTable {
     /// A keyed hash of the quasi-identifiers of the row at a position.
     pub fn quasi_identifier_hash(&self, position: usize, seed: Seed) -> u64 {
         with_rows!(self, rows => rows[position].quasi_identifier_hash(seed))
-    }
-
-    /// A keyed hash of the codes and the sensitive values of the row at a position.
-    pub fn keyed_hash(&self, position: usize, keys: &RowKeys, seed: Seed) -> u64 {
-        with_rows!(self, rows => rows[position].keyed_hash(keys, seed))
     }
 }
 

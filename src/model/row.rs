@@ -6,7 +6,6 @@
 //! and deep recursion stays in the cache.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 #[cfg(feature = "engine")]
 use super::store::ScratchFile;
@@ -175,40 +174,6 @@ impl RowTable {
         Some(table)
     }
 
-    /// Copies as many codes of a row as there is room for, and returns the number of the row.
-    ///
-    /// This and the next few functions let a method work on a table without being compiled once per shape.
-    pub(crate) fn read(&self, position: usize, codes: &mut [u32]) -> u32 {
-        with_rows!(self, rows => {
-            let row = &rows[position];
-            codes.iter_mut().zip(&row.codes).for_each(|(to, code)| *to = code.get());
-            row.id
-        })
-    }
-
-    /// Overwrites the first codes of a row and its number. The codes must fit the shape.
-    pub(crate) fn write(&mut self, position: usize, codes: &[u32], id: u32) {
-        with_rows!(self, rows => {
-            let row = &mut rows[position];
-            row.codes.iter_mut().zip(codes).for_each(|(to, code)| *to = Code::from_u32(*code));
-            row.id = id;
-        });
-    }
-
-    /// The codes of one column.
-    pub(crate) fn column(&self, positions: Range<usize>, column: usize) -> Vec<u32> {
-        with_rows!(self, rows => rows[positions].iter().map(|row| row.codes[column].get()).collect())
-    }
-
-    /// The rows of every code of a column that has so many codes.
-    pub(crate) fn counts(&self, positions: Range<usize>, column: usize, codes: u32) -> Vec<u32> {
-        let mut counts = vec![0u32; codes as usize];
-        with_rows!(self, rows => {
-            rows[positions].iter().for_each(|row| counts[row.codes[column].get() as usize] += 1);
-        });
-        counts
-    }
-
     /// Number of the row at a position.
     pub fn id_at(&self, position: usize) -> u32 {
         with_rows!(self, rows => rows[position].id)
@@ -259,7 +224,7 @@ mod tests {
             }
             let mut codes = [9; 2];
             assert_eq!((table.read(1, &mut codes), codes), (8, [2, 0]));
-            assert_eq!(table.column(0..3, 0), [3, 2, 3]);
+            assert_eq!(table.codes(0..3, 0), [3, 2, 3]);
             assert_eq!(table.counts(1..3, 1, 3), [1, 0, 1]);
             let copy = table.zeroed_like(1);
             assert_eq!((copy.len(), copy.bytes() * 3), (1, table.bytes()));

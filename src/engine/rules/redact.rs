@@ -24,7 +24,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, replace_children_if_necessary};
 
-use crate::engine::exec::{AnonymizeExec, RedactErrorsExec, is_release};
+use crate::engine::exec::{RedactErrorsExec, is_release};
 use crate::engine::reports::ReportExec;
 
 type Plan = Arc<dyn ExecutionPlan>;

@@ -15,7 +15,7 @@ const MOST_VALUES: usize = 32;
 pub(super) fn correlations(rows: &RowTable, job: &Job, axes: &[&Axis]) -> Result<Vec<Vec<f64>>> {
     let few_values = |(at, axis): (usize, &&Axis)| {
         let all = 0..rows.len();
-        few_values(&rows.column(all.clone(), at), &rows.counts(all, at, axis.codes))
+        few_values(&rows.codes(all.clone(), at), &rows.counts(all, at, axis.codes))
     };
     let values: Vec<Vec<u8>> = axes.iter().enumerate().map(few_values).collect();
     let attributes = values.len();

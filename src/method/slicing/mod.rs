@@ -434,7 +434,7 @@ fn without_surplus(rows: &mut RowTable, job: &Job, promise: &Promise) -> usize {
     };
     let mut order: Vec<(u64, (u64, u64), usize)> = (0..rows.len()).map(hash).collect();
     order.sort_unstable();
-    let values = rows.column(0..rows.len(), sensitive);
+    let values = rows.codes(0..rows.len(), sensitive);
     let (mut kept, mut moved) = (0..left as u32, left as u32..);
     let mut targets = vec![0; rows.len()];
     for (.., at) in order {

@@ -66,7 +66,7 @@ pub(super) fn associations(
         let first_item = found.items.len();
         let counts = table.counts(0..rows, attribute, axis.codes);
         let (nodes, parents) = frequent_nodes(&counts, attribute, axis, support);
-        let codes = table.column(0..rows, attribute);
+        let codes = table.codes(0..rows, attribute);
         for node in nodes {
             let of = |row: usize| node.covers(codes[row]);
             match bits.add(attribute as u16, of) {
