@@ -118,7 +118,7 @@ async fn it_refuses_what_it_cannot_keep() -> Result<()> {
         ("l => 3", "l => 100", "the whole table does not satisfy l = 100"),
         ("l => 3", "split => 'widest'", "option 'split' does not go with method 'sorted_runs'"),
         ("l => 3", "weights => {age: 2}", "use 'kaim', 'k_member', 'bottom_up' or 'asg_ls'"),
-        ("sorted_runs", "sorted_walks", "'slicing', 'sorted_runs'"),
+        ("sorted_runs", "sorted_walks", ", 'sorted_runs'"),
     ] {
         let failed = text(&context, &RELEASE.replace(given, wanted)).await.err();
         let failed = failed.map(|error| error.strip_backtrace()).unwrap_or_default();
