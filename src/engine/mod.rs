@@ -1,10 +1,10 @@
 //! The functions as parts of DataFusion: SQL, logical nodes, physical operators, settings.
 //!
 //! ```text
-//! errors ← options ← plan ← exec ← reports ← staging ← rules ← sql
+//! {errors, wire} ← options ← plan ← exec ← reports ← staging ← {rules, codec} ← sql
 //! ```
 //!
-//! Each folder uses those left of it only, and `codec` those that have something to write. A test looks at the imports.
+//! Each folder uses only those to its left. `tests/invariants/layers.rs` looks at the imports.
 
 #[cfg(feature = "codec")]
 mod codec;
