@@ -1,6 +1,10 @@
 //! One piece and cells beside each other: loss and time.
 //!
-//! `cargo bench --bench cells -- [rows] [cells] [k]`; a million rows, 8 cells and k = 10 unless said otherwise.
+//! ```sh
+//! cargo bench -p datafusion-anonymize --features cells --bench cells -- [rows] [cells] [k]
+//! ```
+//!
+//! A million rows, 8 cells and k = 10 unless said otherwise.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::time::Instant;

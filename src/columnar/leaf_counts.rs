@@ -47,7 +47,7 @@ struct ModelledCounter {
     counts: HashMap<(u32, u32), u64, FixedState>,
 }
 
-/// The persons with the smallest keyed hashes, as many as anybody asks about.
+/// The persons with the smallest keyed hashes, as many as the requirement counts.
 #[derive(Debug)]
 struct PersonCounter {
     at: usize,
@@ -55,7 +55,7 @@ struct PersonCounter {
     hashes: Vec<u64>,
     most: usize,
     by_leaf: Vec<BTreeSet<u64>>,
-    /// Rows that name nobody.
+    /// Rows without a person.
     nobody: u64,
 }
 

@@ -166,7 +166,7 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// Room for as many rows.
+    /// Room for `rows` rows.
     pub(crate) fn new(
         layout: &Layout,
         coding: Coding,

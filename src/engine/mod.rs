@@ -1,10 +1,10 @@
 //! The functions as parts of DataFusion: SQL, logical nodes, physical operators, settings.
 //!
 //! ```text
-//! errors ← options ← plan ← exec ← reports ← staging ← rules ← sql
+//! {errors, wire} ← options ← plan ← exec ← reports ← staging ← {rules, codec} ← sql
 //! ```
 //!
-//! Each folder uses those left of it only, and `codec` those that have something to write. A test looks at the imports.
+//! Each folder uses only those to its left. `tests/invariants/layers.rs` looks at the imports.
 
 #[cfg(feature = "codec")]
 mod codec;
@@ -24,20 +24,18 @@ mod wire;
 #[cfg(feature = "codec")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
-pub use exec::{AnonymizeExec, CompactBatchesExec, RedactErrorsExec, ReleaseShape};
+pub use exec::AnonymizeExec;
 #[cfg(feature = "cells")]
-pub use exec::{CellColumns, CellExec, CellStep, PlanCells};
+pub use exec::CellExec;
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
     Relation, SeedSource, Sensitivity, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};
-pub use reports::{Published, ReportExec, ReportNode, plan_privacy_report, plan_utility_report};
-#[cfg(feature = "codec")]
-pub use rules::PlanForCluster;
+pub use reports::{Published, plan_privacy_report, plan_utility_report};
 pub use rules::{
-    AnonymizeExtensionPlanner, AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns,
-    holds_release, ignore_file_statistics, writes_release,
+    AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, ignore_file_statistics,
+    writes_release,
 };
 #[cfg(feature = "codec")]
 pub use sql::with_cluster_planning;

@@ -20,7 +20,7 @@ impl LevelWeights {
     /// Ds of a class before the division by λ−1, from the number of its rows on each level.
     ///
     /// ```
-    /// use datafusion_anonymize::LevelWeights;
+    /// use datafusion_anonymize::pure::measure::LevelWeights;
     /// // The paper's example: levels (1, 2, 3, 3) of five.
     /// let distance = LevelWeights::even(5).class_distance(&[1, 1, 2]);
     /// assert!((distance - 1.042).abs() < 5e-4);

@@ -184,7 +184,7 @@ pub(in crate::method) fn largest_first(mut weighed: Vec<(f32, usize)>) -> Vec<us
     weighed.into_iter().map(|(_, at)| at).collect()
 }
 
-/// Orders as many things by a comparison, of equals the first first: by position, what stands there then.
+/// The numbers below `count`, sorted by a comparison; equal ones keep their order.
 pub(in crate::method) fn order_by(
     count: usize,
     compare: &dyn Fn(usize, usize) -> Ordering,
@@ -270,7 +270,7 @@ impl Sorter {
     }
 }
 
-/// Sorts keys, those of equal numbers by comparing what is at their positions.
+/// Sorts pairs of key and position by key; equal keys by comparing what is at their positions.
 fn sort_keys(keys: &mut [(u64, u32)], compare: &dyn Fn(u32, u32) -> Ordering) {
     keys.sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| compare(a.1, b.1)).then_with(|| a.1.cmp(&b.1))

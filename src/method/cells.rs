@@ -166,7 +166,7 @@ impl CutTree {
         numbers.flatten().collect()
     }
 
-    /// Reads a tree back from its numbers; `None` if they are no tree over as many axes.
+    /// Reads a tree back from its numbers; `None` if they are no tree over `axes` axes.
     pub fn of_numbers(numbers: &[u32], axes: usize) -> Option<Self> {
         let (fours, rest) = numbers.as_chunks::<4>();
         let node = |(at, four): (usize, &[u32; 4])| match *four {

@@ -77,7 +77,7 @@ fn models(k: u32) -> [Model; 8] {
     ]
 }
 
-/// The table of these rows with k and one model, if there is one of this number.
+/// The table of these rows with k and the model of this number, or with k alone if there is none.
 fn table(people: &[Person], k: u32, model: usize) -> Table<3> {
     let table = Table::new(mixed_axes(), people.iter().map(|person| person.0).collect(), k);
     let Some(model) = models(k).get(model).cloned() else { return table };
@@ -86,7 +86,7 @@ fn table(people: &[Person], k: u32, model: usize) -> Table<3> {
     table.sensitive(&people.iter().map(value).collect::<Vec<u32>>(), model)
 }
 
-/// The release on so many threads, without the numbers of its rows.
+/// The release on `threads` threads, without the numbers of its rows.
 fn content(
     table: &Table<3>,
     method: MethodRef,
@@ -120,7 +120,7 @@ proptest! {
                     prop_assert!(release.loss <= one_class.loss + 1e-9, "{method}");
                 }
                 Err(Error::TooFewRows { .. } | Error::Unsatisfiable { .. }) => {}
-                // Too few rows miss nothing.
+                // Too few rows are complete.
                 Err(Error::Invalid(_)) if method.drops_incomplete_rows() => {}
                 Err(other) => return Err(TestCaseError::fail(format!("{method}: {other}"))),
             }
@@ -176,7 +176,7 @@ fn every_method_stops_in_the_middle_when_it_is_cancelled() {
         for at in [0, 1, checks / 2] {
             let (stopped, made) = run(method, Cancel::after(at));
             assert_eq!(stopped, Err(Error::Cancelled), "{method} at {at} of {checks}");
-            // Threads that work beside the one that saw it check once more each.
+            // Other threads may check once more each before they see it.
             assert!(made < checks, "{method} went on to its end");
         }
     }

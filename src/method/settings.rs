@@ -50,11 +50,11 @@ pub struct Settings<'a> {
     pub weights: &'a [f64],
     /// The most rows that are compared with each other, if a number was given.
     pub block_rows: Option<usize>,
-    /// What must hold for the methods that work from constraints.
+    /// For methods that take constraints.
     pub constraints: &'a [Constraint],
-    /// What the slicing methods are told.
+    /// Options of the slicing methods.
     pub slicing: Option<slicing::Settings<'a>>,
-    /// Breaks ties, and draws whatever is drawn.
+    /// Breaks ties and seeds every random draw.
     pub secret: Secret,
 }
 
@@ -75,7 +75,7 @@ impl Settings<'_> {
         }
     }
 
-    /// The seed of one use.
+    /// The seed for one purpose.
     pub fn seed(&self, purpose: Purpose) -> Seed {
         self.secret.seed(purpose)
     }

@@ -374,7 +374,7 @@ impl<'a> Worker<'a> {
         Some(lengths)
     }
 
-    /// Where rows of these codes go, so that those of each part stand together.
+    /// The new place of every row, given its code, so that the rows of a part are contiguous.
     fn places(&self, mut codes: Vec<u32>, candidate: &Candidate, largest: usize) -> Vec<u32> {
         let parting = self.context.parting(candidate.axis, candidate.low, candidate.high);
         let count = candidate.parts.len();
@@ -440,7 +440,7 @@ fn sort_best_first(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
 }
 
-/// Where as many rows go, so that the `first` least stand before the others.
+/// The new place of every row, so that the `first` smallest come before the others.
 fn places_of_least(rows: usize, first: usize, compare: &dyn Fn(u32, u32) -> Ordering) -> Vec<u32> {
     let mut order: Vec<u32> = (0..rows as u32).collect();
     order.select_nth_unstable_by(first, |a, b| compare(*a, *b));

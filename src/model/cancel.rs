@@ -51,7 +51,7 @@ impl Checks {
 
 #[cfg(test)]
 impl Cancel {
-    /// Cancels the work after so many checks.
+    /// Cancels the work after this many checks.
     pub(crate) fn after(checks: usize) -> Self {
         let checks = Arc::new(Checks { last: Some(checks), ..Checks::default() });
         Self { checks, ..Self::default() }

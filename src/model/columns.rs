@@ -22,7 +22,7 @@ impl RowTable {
         with_rows!(self, rows => rows[positions].iter().map(|row| row.id).collect())
     }
 
-    /// Copies as many codes of a row as there is room for, and returns the number of the row.
+    /// Copies the first codes of a row, as many as fit into `codes`, and returns the number of the row.
     pub(crate) fn read(&self, position: usize, codes: &mut [u32]) -> u32 {
         with_rows!(self, rows => {
             let row = &rows[position];
@@ -40,7 +40,7 @@ impl RowTable {
         });
     }
 
-    /// The rows of every code of a column that has so many codes.
+    /// How many rows have each code of a column, whose codes are below `codes`.
     pub(crate) fn counts(&self, positions: Range<usize>, column: usize, codes: u32) -> Vec<u32> {
         let mut counts = vec![0u32; codes as usize];
         with_rows!(self, rows => {
@@ -49,7 +49,7 @@ impl RowTable {
         counts
     }
 
-    /// One code.
+    /// The code of the row at a position.
     #[inline]
     pub fn code(&self, position: usize, column: usize) -> u32 {
         with_rows!(self, rows => rows[position].codes[column].get())
@@ -82,7 +82,7 @@ impl RowTable {
         with_rows!(self, rows => rows[a as usize].canonical_order(&rows[b as usize], keys))
     }
 
-    /// Goes through the rows with their positions and a number that orders them like their first codes do.
+    /// Calls `each` with the position of every row and a number that orders rows as their first codes do.
     pub fn for_each_leading(&self, each: &mut dyn FnMut(u32, u64)) {
         with_rows!(self, rows => {
             rows.iter().zip(0..).for_each(|(row, at)| each(at, row.leading()));

@@ -130,8 +130,9 @@ macro_rules! row_table {
     };
 }
 
-// Narrow shapes first: the first that fits is taken. Every method is compiled once per shape, so a shape must earn its
-// build time: these are at most twice as wide as a table needs up to 16 columns, and four times beyond.
+// Narrow shapes first: the first that fits is taken. Hot loops are compiled once per shape, so a shape must earn its
+// build time. Compared with a shape for every code width and every power of two of columns, rows take at most twice
+// the bytes up to 16 columns, and four times beyond.
 row_table!(
     Byte8(u8, 8),
     Short8(u16, 8),

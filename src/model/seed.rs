@@ -79,7 +79,7 @@ macro_rules! purposes {
             #[cfg(test)]
             const ALL: &[Self] = &[$(Self::$purpose,)*];
 
-            /// What is hashed.
+            /// The text that is hashed with the secret.
             fn name(self) -> &'static str {
                 match self {
                     $(Self::$purpose => $hashed,)*

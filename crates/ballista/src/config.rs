@@ -30,7 +30,7 @@ pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
-    // What is written names its codec by the position here.
+    // Encoded plans name their codec by its position in this list.
     let others: Vec<Arc<dyn PhysicalExtensionCodec>> =
         vec![Arc::new(ReadOnceCodec::default()), Arc::new(SampleCodec)];
     let others = ComposedPhysicalExtensionCodec::new(others);

@@ -9,8 +9,8 @@
 //! With `ADULT_DIR` naming a directory with `adult.csv`, `adult_full.csv` and `hierarchies/*.csv` the people are those of
 //! the Adult census, otherwise of `sample_census`. Every experiment prints its tables and draws them as SVG files.
 //!
-//! A new experiment is a module with a function `run`, and its line in [`EXPERIMENTS`]. It takes the numbers of rows, runs
-//! and points from its [`Workspace`], so that `--quick`, which the tests run, is quick.
+//! A new experiment is a module with a function `run`, and its entry in [`EXPERIMENTS`]. It takes the numbers of rows,
+//! runs and points from its [`Workspace`], so that `--quick`, which the tests run, is quick.
 
 mod columns;
 mod graded_sensitivity;
@@ -45,7 +45,7 @@ impl Experiment {
     }
 }
 
-/// All of them, in the order in which they run.
+/// All experiments, in the order in which they run.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "loss_by_k",

@@ -12,13 +12,13 @@ use datafusion::prelude::CsvReadOptions;
 use crate::columns::{Column, names};
 use crate::workspace::Workspace;
 
-/// There is no file for it.
+/// Adult's hierarchies have no file for `relationship`.
 const RELATIONSHIP_LEVELS: &str = "SELECT * FROM (VALUES
     ('Husband', 'Spouse', '*'), ('Wife', 'Spouse', '*'),
     ('Own-child', 'Relative', '*'), ('Other-relative', 'Relative', '*'),
     ('Not-in-family', 'Alone', '*'), ('Unmarried', 'Alone', '*'))";
 
-/// What an experiment wants to know of whom.
+/// The columns and rows that an experiment works on.
 pub struct Wanted {
     /// Columns of `sample_census`.
     pub sample: &'static [Column],

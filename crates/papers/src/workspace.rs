@@ -27,7 +27,7 @@ pub struct Setting {
     pub adult: Option<PathBuf>,
 }
 
-/// One experiment's own session, and what of its setting it needs to know.
+/// The session of one experiment, its setting, and the directory of its plots.
 pub struct Workspace {
     pub(crate) context: SessionContext,
     pub(crate) setting: Setting,

@@ -67,7 +67,7 @@ struct CheckStopped {
 
 impl OptimizerRule for CheckStopped {
     fn name(&self) -> &str {
-        "look_up"
+        "check_stopped"
     }
 
     fn rewrite(

@@ -1,4 +1,4 @@
-//! Visitors of parsed statements behind one type each, so that the walk is compiled once.
+//! Type-erased visitors of parsed statements, so that the walk is compiled once and not once per visitor.
 //!
 //! The parser's tree has some five hundred types and its walk is generic over the visitor: each visitor that is handed
 //! to it directly is compiled for all of them, which takes longer than the rest of this crate.
@@ -10,12 +10,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion_postgres::pgwire::error::{PgWireError, PgWireResult};
 
-/// Walks through a statement until the visitor breaks off. Of a visitor's methods those of [`Erased`] are called.
+/// Walks through a statement until the visitor breaks. Only the methods that [`Erased`] forwards are called.
 pub fn visit(statement: &Statement, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
     Visit::visit(statement, &mut Erased(visitor))
 }
 
-/// Lets a visitor change statements until it fails. Of a visitor's methods those of [`ErasedMut`] are called.
+/// Lets a visitor change statements until it fails. Only the methods that [`ErasedMut`] forwards are called.
 pub fn visit_mut(
     statements: &mut Vec<Statement>,
     visitor: &mut dyn VisitorMut<Break = PgWireError>,
@@ -26,7 +26,7 @@ pub fn visit_mut(
     }
 }
 
-/// A part of a statement that a test can be about.
+/// A part of a statement that [`any`] tests.
 pub enum Part<'a> {
     Relation(&'a ObjectName),
     Expr(&'a Expr),

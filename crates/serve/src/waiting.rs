@@ -18,7 +18,7 @@ pub struct PendingLogins {
 }
 
 impl PendingLogins {
-    /// At most so many at a time.
+    /// At most `places` at a time.
     pub fn new(places: usize) -> Self {
         Self { places, waiting: VecDeque::new() }
     }

@@ -17,9 +17,10 @@ use datafusion_proto::physical_plan::{
 };
 
 use super::*;
+use crate::engine::exec::RedactErrorsExec;
+use crate::engine::reports::ReportExec;
 use crate::engine::{
-    AnonymizeConfig, AnonymizeExec, CellExec, RedactErrorsExec, ReportExec, register_all,
-    register_sql, with_cluster_planning,
+    AnonymizeConfig, AnonymizeExec, CellExec, register_all, register_sql, with_cluster_planning,
 };
 use crate::method::{Family, MethodOption, methods};
 

@@ -37,7 +37,7 @@ use datafusion::physical_plan::{
 };
 
 #[cfg(feature = "cells")]
-pub use cells::{CellColumns, CellExec, CellStep, PlanCells};
+pub use cells::{CellExec, CellStep, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
 pub(super) use pass_through::common_plan_methods;

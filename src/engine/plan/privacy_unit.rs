@@ -6,7 +6,7 @@ pub(in crate::engine) fn with_unit<T>(mut sensitive: Vec<T>, unit: Option<T>) ->
     sensitive
 }
 
-/// The sensitive columns of those that models look at, or what is known of them, and the privacy unit.
+/// Splits the columns that models look at, or anything listed in their order, into sensitive ones and the privacy unit.
 pub(in crate::engine) fn split_unit<T>(modelled: &[T], has_unit: bool) -> (&[T], Option<&T>) {
     match modelled.split_last() {
         Some((unit, sensitive)) if has_unit => (sensitive, Some(unit)),

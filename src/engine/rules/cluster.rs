@@ -57,7 +57,7 @@ pub(super) fn fit(
 }
 
 /// A plan whose last step is one task. Ballista may run the tasks of a step again when an executor has died, and
-/// those of the last step have nobody behind them who would notice that rows come twice.
+/// nothing after the last step would notice that rows come twice.
 pub(super) fn end_in_one_task(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.output_partitioning().partition_count() {
         1 => plan,

@@ -9,8 +9,6 @@ mod planner;
 mod redact;
 mod visible_order;
 
-#[cfg(feature = "codec")]
-pub use cluster::PlanForCluster;
 pub use file_statistics::{ForgetFileStatistics, ignore_file_statistics};
 pub use planner::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, writes_release,

@@ -1,9 +1,9 @@
 //! Stages without one of our operators must redact values from errors too.
 //!
 //! On one machine our operators read their whole input, and errors of the input pass through them, where they
-//! are redacted. An engine that cuts a plan into stages runs what is below an exchange in tasks that hold no
-//! operator of ours, and their messages go to logs and to the client. So wherever a stage may end stands an
-//! operator that only redacts:
+//! are redacted. An engine that cuts a plan into stages runs what is below an exchange in tasks without one of our
+//! operators, and their messages go to logs and to the client. So wherever a stage may end there is an operator
+//! that only redacts:
 //!
 //! ```text
 //! AnonymizeExec

@@ -34,8 +34,8 @@ pub(super) fn staged(write: &DataSinkExec) -> Result<Arc<dyn ExecutionPlan>> {
     if sink.is::<StagedSink>() {
         return Ok(Arc::new(write.clone()));
     }
-    // It appends to a file or a pipe that somebody may be reading. DataFusion keeps the type private and the sink
-    // tells nothing of its target, so its Debug output is all there is to know it by.
+    // It appends to a file or a pipe that somebody may be reading. DataFusion keeps its type private, so only its Debug
+    // output identifies it.
     if format!("{sink:?}").starts_with("StreamWrite") {
         return plan_err!(
             "a release cannot be written to an unbounded table, which would keep a part of it if something fails: write \

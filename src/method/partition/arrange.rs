@@ -36,11 +36,9 @@ impl Worker<'_> {
                 self.arrange(rows, widest.index, value, left);
             }
             None => {
-                self.take_ids(rows);
-                let order = self.least_first(left);
-                // Whole rows: they may have codes that are no axis.
-                let arranged: Vec<Row<C, W>> = order.iter().map(|at| rows[*at as usize]).collect();
-                rows.copy_from_slice(&arranged);
+                // In place: they may be most of the table.
+                let keys = self.context.job.keys;
+                rows.select_nth_unstable_by(left, |a, b| keys.compare(a.id, b.id));
             }
         }
     }
@@ -49,14 +47,6 @@ impl Worker<'_> {
     pub(super) fn take_ids<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) {
         self.values.clear();
         self.values.extend(rows.iter().map(|row| row.id));
-    }
-
-    /// Positions of the row numbers taken, the `left` least of them by key first.
-    fn least_first(&self, left: usize) -> Vec<u32> {
-        let (ids, keys) = (&self.values, self.context.job.keys);
-        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-        order.select_nth_unstable_by(left, |a, b| keys.compare(ids[*a as usize], ids[*b as usize]));
-        order
     }
 
     /// Sorts the row numbers taken by key.

@@ -228,12 +228,12 @@ impl Worker<'_> {
     }
 }
 
-/// The axes whose values are counted in a group of so many rows, and the others.
+/// The axes with few enough codes for a group of `rows` rows to count every one, and the others.
 fn dense_and_sparse(axes: &[WideAxis], rows: usize) -> (Vec<&WideAxis>, Vec<&WideAxis>) {
     axes.iter().partition(|axis| (axis.high - axis.low) as usize <= rows * CODES_PER_ROW)
 }
 
-/// The value that so many are smaller than or equal to, itself included.
+/// The `target`-th smallest value, counted from 1.
 fn value_by_selection(values: &mut [u32], target: usize) -> u32 {
     *values.select_nth_unstable(target - 1).1
 }

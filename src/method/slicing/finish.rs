@@ -40,7 +40,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Room for so many rows of the table.
+    /// Room for `rows` rows of the table.
     pub(super) fn new(table: &RowTable, rows: usize) -> Self {
         Self { buckets: Vec::new(), rows: table.zeroed_like(rows), filled: 0, kept: Vec::new() }
     }

@@ -195,12 +195,12 @@ pub struct Sliced {
     pub cut: u64,
 }
 
-/// The fewest groups of so many quasi-identifiers, each of at most `most`.
+/// The fewest groups that the quasi-identifiers can form, each of at most `most`.
 pub fn least_groups(attributes: usize, most: usize) -> usize {
     attributes.div_ceil(most.max(1)).max(attributes.min(promise::LEAST_GROUPS))
 }
 
-/// Bytes that a slicing takes for each row beside the codes, roughly: a second table of rows, bitmaps of
+/// Bytes that a slicing takes for each row beside the codes and their second table, roughly: bitmaps of
 /// the nodes, the columns of a block and the places of the kept attributes.
 pub fn row_bytes(attributes: usize) -> usize {
     8 * attributes + 16

@@ -8,7 +8,7 @@ use crate::model::{RowKeys, RowTable};
 /// shape of a table.
 #[derive(Clone)]
 pub(super) struct Rows {
-    /// Codes of a row.
+    /// Number of codes of a row.
     width: usize,
     codes: Vec<u32>,
     /// By row, its number in the payload.
@@ -46,7 +46,7 @@ impl Rows {
         rows.picked(&order)
     }
 
-    /// Some of the rows.
+    /// The rows at some places, in that order.
     pub(super) fn picked(&self, places: &[u32]) -> Self {
         let mut picked = Self::empty(self.width, places.len());
         for place in places {
@@ -77,7 +77,7 @@ impl Rows {
         self.iter().map(move |row| row[attribute])
     }
 
-    /// Gives every row the codes that another one of these rows had in some attributes.
+    /// Permutes some attributes: row `i` gets the codes of row `from[i]`.
     pub(super) fn permute(&mut self, attributes: impl Iterator<Item = usize>, from: &[u32]) {
         for attribute in attributes {
             let before: Vec<u32> = self.column(attribute).collect();
@@ -86,7 +86,7 @@ impl Rows {
         }
     }
 
-    /// The attributes of a set in which all rows are the same.
+    /// Those of the attributes in which all rows agree, as bits.
     pub(super) fn constant(&self, attributes: impl Iterator<Item = usize>) -> u64 {
         let is_constant = |at: &usize| {
             let mut codes = self.column(*at);

@@ -1,4 +1,4 @@
-//! What the paper claims, and whether it is so here.
+//! The claims of the paper, and whether they hold here.
 
 use super::release::{Found, METHODS, Method, Times};
 

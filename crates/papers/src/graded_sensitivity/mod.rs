@@ -301,7 +301,7 @@ impl Experiment<'_> {
     }
 }
 
-/// What stands beside a plot.
+/// The labels of a plot.
 struct Labels<'a> {
     fixed: &'a str,
     x: &'a str,

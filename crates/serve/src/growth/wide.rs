@@ -263,7 +263,7 @@ impl ExecutionPlan for RefuseWideRowsExec {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(input) => Ok(Arc::new(Self { input, limits: self.limits.clone() })),
-            None => internal_err!("a look at rows needs an input"),
+            None => internal_err!("a check of rows needs an input"),
         }
     }
 

@@ -6,7 +6,7 @@
 //! | `x = ANY('{a,"b, c"}')`, `x = ANY(ARRAY['a'])` | `x IN ('a', 'b, c')`, `x IN ('a')` |
 //! | `x <> ALL('{a}')` | `x NOT IN ('a')` |
 //!
-//! `IN` also knows what becomes of missing values, which functions of arrays do not.
+//! `IN` also treats NULL as Postgres does, which the engine's array functions do not.
 
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -67,7 +67,7 @@ impl ExpandArrays {
                 }
             }
             Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
-                // The engine's own comparison passes over missing values in the array, which make it unknown.
+                // The engine's own comparison skips NULLs in the array; in Postgres they make the result NULL.
                 let list = elements(right)?.ok_or_else(|| {
                     error(
                         state::NOT_SUPPORTED,
@@ -96,7 +96,7 @@ fn text(expr: &Expr) -> Option<&str> {
     }
 }
 
-/// `x IN (…)` or `x NOT IN (…)`; in no list there is nothing, not even a missing value.
+/// `x IN (…)` or `x NOT IN (…)`. Nothing is in an empty list, not even NULL, so that is a constant.
 fn among(left: &Expr, list: Vec<Expr>, negated: bool) -> Expr {
     if list.is_empty() {
         return Expr::value(Value::Boolean(negated));
@@ -133,7 +133,7 @@ fn element_type(of: &ArrayElemTypeDef) -> Option<&DataType> {
     }
 }
 
-/// The engine does not cut texts to a length. `char` is one, too: that of one character.
+/// The engine does not cut texts to a length. `char` has one too, of one character.
 fn refuse_lengths(of: &ArrayElemTypeDef) -> PgWireResult<()> {
     let (ArrayElemTypeDef::SquareBracket(inner, _)
     | ArrayElemTypeDef::AngleBracket(inner)

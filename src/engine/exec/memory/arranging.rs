@@ -19,7 +19,7 @@ use crate::engine::exec::runs::{RunWriter, Unit};
 use crate::engine::exec::spill::{OpenSpill, SpilledBatches};
 use crate::model::{ScratchFile, Seed};
 
-/// All rows were read, and no more come.
+/// All rows have been read; the table is filled and the method runs.
 pub(in crate::engine::exec) struct Arranging {
     /// Rows of codes, row keys and modelled columns.
     table: MemoryReservation,
@@ -50,10 +50,10 @@ const CHUNKS_AT_ONCE: usize = 16;
 const DEFAULT_RUN: usize = 128 << 20;
 const SMALLEST_RUN: usize = 64 << 10;
 
-/// Bytes of a unit: its strings stand in one array, whose offsets end at two gigabytes.
+/// Bytes of a unit: its strings share one array, whose offsets end at two gigabytes.
 const LARGEST_UNIT: usize = 256 << 20;
 
-/// A batch in the making is gathered, put in order and cleaned: it stands in memory three times.
+/// While a batch is made it is in memory three times: gathered, sorted and compacted.
 const COPIES: usize = 3;
 
 /// The published columns as they were read.
@@ -101,12 +101,12 @@ impl ReleaseMemory<Arranging> {
         Ok(())
     }
 
-    /// Gives back what the method no longer takes; so many bytes stay.
+    /// Gives back what the method no longer needs: all but `bytes`.
     pub(in crate::engine::exec) fn shrink_method(&self, bytes: usize) -> Result<()> {
         self.state.method.try_resize(self.state.method.size().min(bytes))
     }
 
-    /// A place for a part of the table: memory (`None`), or else a file.
+    /// Where a part of the table goes: to memory (`None`), or to a file if the pool refuses.
     fn place(&self, bytes: usize, what: &str) -> Result<Option<ScratchFile>> {
         let headroom = self.headroom();
         while self.state.table.try_grow(bytes + headroom).is_err() {

@@ -54,7 +54,7 @@ pub(super) struct ReleaseMemory<State> {
     cancel: Cancel,
 }
 
-/// Chunks of the input are added.
+/// The input is being read.
 pub(super) struct Reading;
 
 /// A verified release whose batches may leave.
@@ -89,7 +89,7 @@ struct Partition {
 }
 
 impl Partition {
-    /// Works on the rows and notes what they hold afterwards.
+    /// Runs `work` on the rows and records how many bytes they hold afterwards.
     fn update<T>(&self, work: impl FnOnce(&mut PartitionRows) -> Result<T>) -> Result<T> {
         let mut rows = self.rows.lock();
         let done = work(&mut rows);
@@ -99,7 +99,7 @@ impl Partition {
 }
 
 impl ReleaseMemory<Reading> {
-    /// Memory for the rows of so many partitions.
+    /// Memory for the rows of an input with this many partitions.
     pub(super) fn new(
         layout: &Layout,
         partitions: usize,
@@ -125,7 +125,7 @@ impl ReleaseMemory<Reading> {
         }
     }
 
-    /// Adds chunks of a partition, whose distinct values have grown to as many bytes.
+    /// Adds chunks of a partition. Its distinct values take `distinct_bytes` by now.
     pub(super) fn add(
         &self,
         partition: usize,

@@ -1,4 +1,4 @@
-//! What waits of one partition of the input.
+//! The rows of one partition of the input that wait for the method.
 
 use std::sync::Arc;
 
