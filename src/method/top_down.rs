@@ -37,14 +37,12 @@
 //! **Source.** Wong, Li, Fu and Wang, "(α,k)-anonymity: an enhanced k-anonymity model for
 //! privacy-preserving data publishing", 2006, which is a baseline of the (αᵢ,k) paper (see [`alpha_k`](super::alpha_k)).
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use super::{About, Family, Job, Method, Settings, TableShape, Unverified};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
-use crate::model::{
-    Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, permute, with_rows,
-};
+use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, with_rows};
 
 /// Groups of at least this many rows hand their parts to other threads.
 const PARALLEL_ROWS: usize = 16_384;
@@ -103,8 +101,8 @@ impl Method for TopDown {
     }
 
     fn memory(&self, shape: &TableShape, _settings: &Settings) -> usize {
-        // The codes and numbers of a group's rows, their order and where they go.
-        shape.rows * (size_of::<(u32, u32)>() + 2 * size_of::<u32>())
+        // The codes and numbers of a group's rows.
+        shape.rows * size_of::<(u32, u32)>()
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
@@ -357,8 +355,17 @@ impl<'a> Worker<'a> {
         let axis = candidate.axis;
         // Of equally large parts the last by code.
         let (largest, _) = candidate.parts.iter().enumerate().max_by_key(|(_, part)| part.1)?;
-        let codes = rows.iter().map(|row| row.codes[axis].get()).collect();
-        permute(rows, self.places(codes, candidate, largest));
+        let parting = self.context.parting(axis, candidate.low, candidate.high);
+        let count = candidate.parts.len();
+        // In place: a group may be the whole table.
+        rows.sort_unstable_by_key(|row| {
+            let part = parting.part(row.codes[axis].get());
+            match candidate.parts.binary_search_by_key(&part, |part| part.0) {
+                Ok(at) if at == largest => count,
+                Ok(at) => at,
+                Err(_) => count + 1,
+            }
+        });
         let sizes = candidate.parts.iter().enumerate().filter(|(at, _)| *at != largest);
         let mut lengths: Vec<usize> = sizes.map(|(_, part)| part.1).collect();
         let before: usize = lengths.iter().sum();
@@ -372,32 +379,6 @@ impl<'a> Worker<'a> {
             lengths.push(rows.len() - before - large);
         }
         Some(lengths)
-    }
-
-    /// The new place of every row, given its code, so that the rows of a part are contiguous.
-    fn places(&self, mut codes: Vec<u32>, candidate: &Candidate, largest: usize) -> Vec<u32> {
-        let parting = self.context.parting(candidate.axis, candidate.low, candidate.high);
-        let count = candidate.parts.len();
-        let mut starts = vec![0u32; count + 3];
-        for code in &mut codes {
-            let part = parting.part(*code);
-            let rank = match candidate.parts.binary_search_by_key(&part, |part| part.0) {
-                Ok(at) if at == largest => count,
-                Ok(at) => at,
-                Err(_) => count + 1,
-            };
-            starts[rank + 1] += 1;
-            *code = rank as u32;
-        }
-        for rank in 0..count + 1 {
-            starts[rank + 1] += starts[rank];
-        }
-        for rank in &mut codes {
-            let next = &mut starts[*rank as usize];
-            *rank = *next;
-            *next += 1;
-        }
-        codes
     }
 
     /// How many rows at the end of the first `large` rows make the rows behind them valid. The
@@ -414,14 +395,11 @@ impl<'a> Worker<'a> {
         let mut borrowed = self.shortage(rows.len() - large);
         while large >= self.context.k() + borrowed {
             let keep = large - borrowed;
-            let compare = |a: u32, b: u32| {
-                let (a, b) = (&rows[a as usize], &rows[b as usize]);
+            rows[..large].select_nth_unstable_by(keep, |a, b| {
                 let near = a.codes[axis].cmp(&b.codes[axis]);
                 let near = if from_above { near } else { near.reverse() };
                 near.then_with(|| a.canonical_order(b, keys))
-            };
-            let places = places_of_least(large, keep, &compare);
-            permute(&mut rows[..large], places);
+            });
             let (kept, rest) = rows.split_at(keep);
             let ids = |rows: &'_ [Row<C, W>]| rows.iter().map(|row| row.id).collect::<Vec<_>>();
             if self.holds(kept.len(), ids(kept).into_iter())
@@ -438,15 +416,6 @@ impl<'a> Worker<'a> {
 /// A stable sort: the first declared axis wins ties.
 fn sort_best_first(candidates: &mut [Candidate]) {
     candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
-}
-
-/// The new place of every row, so that the `first` smallest come before the others.
-fn places_of_least(rows: usize, first: usize, compare: &dyn Fn(u32, u32) -> Ordering) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..rows as u32).collect();
-    order.select_nth_unstable_by(first, |a, b| compare(*a, *b));
-    let mut places = vec![0; rows];
-    (0u32..).zip(order).for_each(|(place, row)| places[row as usize] = place);
-    places
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ pub use requirement::{Model, Requirement, SensitiveColumn};
 pub(crate) use row::with_rows;
 pub use row::{Code, MAX_QUASI_IDENTIFIERS, Row, RowTable};
 pub use seed::{Purpose, Secret, Seed};
-pub(crate) use shuffle::permute;
 pub use shuffle::{class_hash, shuffle_classes};
 #[cfg(feature = "engine")]
 pub(crate) use store::ScratchFile;
