@@ -14,6 +14,11 @@ impl RowTable {
         with_rows!(self, rows => permute(rows, targets));
     }
 
+    /// The same for the rows from a position on; targets count from there.
+    pub(crate) fn permute_from(&mut self, start: usize, targets: Vec<u32>) {
+        with_rows!(self, rows => permute(&mut rows[start..], targets));
+    }
+
     /// The same through a second table: faster, because rows are read one after the other.
     pub fn scatter(&mut self, targets: &[u32]) {
         with_rows!(self, rows => {
@@ -52,7 +57,7 @@ impl RowTable {
 }
 
 /// Moves every item to its target, one cycle after the other.
-pub(crate) fn permute<T>(rows: &mut [T], mut targets: Vec<u32>) {
+fn permute<T>(rows: &mut [T], mut targets: Vec<u32>) {
     for at in 0..targets.len().min(rows.len()) {
         while targets[at] as usize != at {
             let target = targets[at] as usize;

@@ -75,8 +75,8 @@ impl Method for Clusters {
 
     fn memory(&self, shape: &TableShape, settings: &Settings) -> usize {
         let in_work = shape.threads.saturating_mul(self.block_rows(settings));
-        // Rows move at the end: the place of every row, once by block and once for the table.
-        let places = 2 * size_of::<u32>() * shape.rows;
+        // Rows move when all blocks are done.
+        let places = size_of::<u32>() * shape.rows;
         block_bytes(shape.codes.iter().copied(), in_work.min(shape.rows)) + places
     }
 

@@ -189,14 +189,14 @@ pub fn cluster(
     };
     let done: Vec<Result<Arranged>> =
         blocks::ranges(&blocks).into_par_iter().enumerate().map(work).collect();
-    let (mut sizes, mut targets) = (Vec::new(), Vec::with_capacity(clustered));
+    let (mut sizes, mut start) = (Vec::new(), 0);
     for block in done {
         let block = block?;
         sizes.extend(block.sizes);
-        let start = targets.len() as u32;
-        targets.extend(block.targets.into_iter().map(|target| start + target));
+        let len = block.targets.len();
+        rows.permute_from(start, block.targets);
+        start += len;
     }
-    rows.permute(targets);
     Classes::from_sizes(&sizes)
 }
 

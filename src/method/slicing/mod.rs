@@ -70,7 +70,7 @@
 //! | 40 | F | 4715 | Gout | 44 | F | 4712 | Gout |
 //! | 44 | M | 4716 | Angina | 25 | M | 4713 | Angina |
 //!
-//! **Cost.** Associations are counted by bitmaps ([`crate::association`]). Nearest rows are looked for
+//! **Cost.** Associations are counted by bitmaps (`src/association.rs`). Nearest rows are looked for
 //! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
 //!
 //! **The paper's version** ([`Variant::Paper`]) keeps l different values only, and in its own example a value is named with
