@@ -94,11 +94,13 @@ impl Interner {
     }
 
     /// The type of the distinct values: that of the column without its encoding.
+    #[cfg(feature = "cells")]
     pub(super) fn plain_type(&self) -> &DataType {
         &self.plain
     }
 
     /// Values of the column as they would be kept: without encoding, and with one zero.
+    #[cfg(feature = "cells")]
     pub(super) fn plain(&self, array: &ArrayRef) -> Result<ArrayRef> {
         let array = if is_numbered(array.data_type()) { array.clone() } else { written(array)? };
         let plain = cast(&array, &self.plain).map_err(kernel_failed(&self.column))?;

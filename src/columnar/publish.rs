@@ -108,6 +108,7 @@ impl ReleaseTable {
     }
 
     /// Number of rows that are in classes.
+    #[cfg(feature = "cells")]
     pub fn published(&self) -> usize {
         self.classes.rows()
     }

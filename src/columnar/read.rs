@@ -113,6 +113,7 @@ impl Reader {
 
     /// A reader that knows values and has no rows: with it beside others, codes are ranks among its values
     /// too. One array per quasi-identifier and modelled column, `None` where nothing is known.
+    #[cfg(feature = "cells")]
     pub fn of_values(
         layout: &Arc<Layout>,
         secret: Secret,

@@ -57,6 +57,7 @@ impl Coding {
 
     /// The codes of the parts of a table, one reader each. The last reader knows values of the whole table. All
     /// parts share the values of quasi-identifiers, and have their own of the columns that models look at.
+    #[cfg(feature = "cells")]
     pub fn of_parts(
         layout: &Layout,
         readers: &[Reader],

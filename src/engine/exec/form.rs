@@ -41,7 +41,6 @@ pub(super) struct ClassBuilder<'a> {
 }
 
 /// A part of a table that is anonymized independently of the others.
-#[cfg_attr(not(feature = "cells"), expect(dead_code, reason = "only cells are parts"))]
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) number: u32,

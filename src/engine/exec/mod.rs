@@ -10,6 +10,7 @@ mod memory;
 mod metrics;
 mod pass_through;
 mod pipeline;
+#[cfg(feature = "codec")]
 mod redact;
 mod requirement;
 mod runs;
@@ -42,8 +43,10 @@ pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
 pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
+#[cfg(feature = "codec")]
 pub use redact::RedactErrorsExec;
 
+#[cfg(feature = "cells")]
 use crate::columnar::OutputColumn;
 use crate::engine::options::Spec;
 use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
@@ -168,6 +171,7 @@ impl AnonymizeExec {
     }
 
     /// Positions of the published columns that are numbers of classes.
+    #[cfg(feature = "cells")]
     fn class_id_columns(&self) -> Vec<usize> {
         let columns = self.binding.output(self.spec.class_id);
         let is_class = |at: &usize| matches!(columns[*at], OutputColumn::ClassId);
@@ -180,6 +184,7 @@ impl AnonymizeExec {
     }
 
     /// The same operator over its whole input in one partition.
+    #[cfg(feature = "cells")]
     pub(super) fn in_one_task(&self) -> Self {
         use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
         let mut plan = self.clone();

@@ -56,6 +56,7 @@ impl ReportExec {
     }
 
     /// The checked request.
+    #[cfg(feature = "codec")]
     pub fn report(&self) -> &Report {
         &self.report
     }
