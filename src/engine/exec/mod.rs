@@ -37,8 +37,10 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
 
+#[cfg(feature = "codec")]
+pub use cells::CellStep;
 #[cfg(feature = "cells")]
-pub use cells::{CellExec, CellStep, PlanCells};
+pub use cells::{CellExec, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
 pub(super) use pass_through::common_plan_methods;
