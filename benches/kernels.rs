@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use datafusion_anonymize::Result;
 use datafusion_anonymize::pure::hierarchy::Axis;
+use datafusion_anonymize::pure::method::Variant;
 use datafusion_anonymize::pure::method::layered::{Options, layered};
-use datafusion_anonymize::pure::method::partition::{Cut, Job, Split, partition};
+use datafusion_anonymize::pure::method::partition::{self, Cut, Job, Split, partition};
 use datafusion_anonymize::pure::model::{Cancel, Classes, Requirement, RowKeys, RowTable};
 
 /// Cardinalities like those of a census: age, sex, race, marital status, education, country, work
@@ -61,7 +62,8 @@ fn main() {
 }
 
 fn run(codes: &[[u32; 8]], cut: Cut, split: Split) -> Duration {
-    form(codes, |rows, job| partition(rows, job, cut, split))
+    let options = partition::Options { cut, split, variant: Variant::Best };
+    form(codes, |rows, job| partition(rows, job, options))
 }
 
 fn run_layered(codes: &[[u32; 8]]) -> Duration {

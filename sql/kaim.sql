@@ -17,7 +17,8 @@ SELECT * FROM anonymize(
 WHERE education IS NULL
 LIMIT 10;
 
--- What it cost: iloss_rate is the share of all information that is lost. vmr is the share of the
+-- What it cost: iloss_rate is the share of all information that is lost, by generalization or with rows that are not
+-- published. vmr is the share of the
 -- original's cells that are missing, rmr the share of its rows that miss one.
 SELECT measure, round(value, 4) AS value FROM utility_report(
   census,

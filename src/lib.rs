@@ -44,7 +44,7 @@
 //!
 //! | `method =>` | choose it when | classes |
 //! | --- | --- | --- |
-//! | `rounded` (default) | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from 2k² rows on |
+//! | `rounded` (default) | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from k(k − 1) rows on |
 //! | `layered` | you want the least loss | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
 //! | `mondrian` | a value must fall into one range only | at least k rows; large where values are frequent |
 //! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 rows |
@@ -55,7 +55,7 @@
 //! | `datafly` | a column must be published on one level everywhere | at least k rows |
 //! | `alpha_k` | quasi-identifiers must stay exact: two tables, joined by a class | at least k rows, no sensitive value above its share |
 //! | `top_down` | you compare `alpha_k` with generalization | at least k rows |
-//! | `kaim` | rows have missing values that must not cost them | at least k rows; no row is dropped |
+//! | `kaim` | values are missing: all rows stay, with the least loss | k to 2k − 1 rows; no row is dropped |
 //! | `k_member` | you want little loss on a small, complete table | k rows or a few more; rows with missing values are dropped and counted |
 //! | `bottom_up` | you compare with the literature | at least k rows |
 //! | `asg_ls` | there are many columns: values stay exact, links between groups of columns are broken | buckets of at least k rows; nobody names a sensitive value with a chance above 1/l |
@@ -66,7 +66,7 @@
 //! `model ← {hierarchy, association} ← {method, measure} ← columnar ← engine`, each knowing only those to its left.
 //! The pure layers build without Arrow and DataFusion (`--no-default-features`). `ARCHITECTURE.md`
 //! walks through the code. With the feature `cells` a table can be cut into parts that are
-//! anonymized apart, and with `codec` plans can be written as bytes, for engines that run them on several
+//! anonymized apart, and with `cluster` plans can be written as bytes, for engines that run them on several
 //! machines.
 
 mod association;
@@ -87,7 +87,7 @@ pub use engine::*;
 pub use error::{Error, Result};
 pub use hierarchy::DateStep;
 #[cfg(feature = "engine")]
-pub use measure::{three_digits, told_value};
+pub use measure::{round_measure, round_to_three_digits};
 pub use method::partition::Split;
 pub use method::{Family, MethodOption, MethodRef, Variant, methods};
 pub use model::{AlphaScope, Grades, Secret, Seed};

@@ -50,6 +50,20 @@ async fn rounded_partition_table_1_is_cut_where_both_halves_lose_least() {
     assert_eq!(rows(&session(), &sql).await, expected);
 }
 
+/// Rounded-partition paper, table 2: its very labels. With a hierarchy of its nodes Age is as wide as Zip wherever it has
+/// more than one of them, and the first declared is cut.
+#[tokio::test]
+async fn rounded_partition_as_printed_publishes_table_2() {
+    let ages = "(SELECT * FROM (VALUES (20, '20', '*'), (30, '[30-40]', '*'), (40, '[30-40]', '*'), (50, '50', '*')))";
+    let sql = format!(
+        "SELECT age, zip FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'], variant => 'paper',
+           hierarchies => {{age: {ages}}})"
+    );
+    let class = |label: &'static str| [label, label];
+    let expected = [class("20 [101-103]"), class("[30-40] 102"), class("50 [101-103]")].concat();
+    assert_eq!(rows(&session(), &sql).await, expected);
+}
+
 /// The same six people: cutting in halves, as Mondrian does, leaves two classes of three.
 #[tokio::test]
 async fn rounded_partition_table_1_balanced_cuts_make_two_classes_of_three() {
@@ -72,35 +86,48 @@ async fn rounded_partition_table_1_balanced_cuts_make_two_classes_of_three() {
 #[tokio::test]
 async fn rounded_partition_seven_points_are_cut_five_to_two() {
     let points = "(SELECT column1 AS x FROM (VALUES (1), (1), (1), (2), (4), (5), (5)))";
-    let sql = format!(
-        "SELECT x, count(*) FROM anonymize({points}, k => 2, quasi_identifiers => ['x'], class_id => true)
-         GROUP BY class_id, x ORDER BY class_id"
-    );
-    assert_eq!(rows(&session(), &sql).await, ["1 3", "[2-4] 2", "5 2"]);
+    for variant in ["best", "paper"] {
+        let sql = format!(
+            "SELECT x, count(*) FROM anonymize({points}, k => 2, quasi_identifiers => ['x'], variant => '{variant}',
+               class_id => true) GROUP BY class_id, x ORDER BY class_id"
+        );
+        assert_eq!(rows(&session(), &sql).await, ["1 3", "[2-4] 2", "5 2"], "{variant}");
+    }
 }
 
-/// Rounded-partition paper: exactly ⌊n/k⌋ classes; from n ≥ 2k² on none above k + 1, and all of k where k divides n.
+/// Rounded-partition paper: exactly ⌊n/k⌋ classes of at most k + ⌈β / 2^⌊log2 α⌋⌉ rows; ours k + ⌈β/α⌉. The last table has
+/// 10 against 9.
 #[tokio::test]
 async fn rounded_partition_class_sizes_follow_from_n_and_k() {
     let context = session();
-    for (n, k) in
-        [(4, 2), (7, 2), (11, 3), (50, 5), (53, 5), (100, 7), (97, 7), (200, 10), (209, 10)]
-    {
-        for domain in [1, 3, 1000] {
+    for (n, k) in [
+        (4, 2),
+        (7, 2),
+        (11, 3),
+        (50, 5),
+        (53, 5),
+        (100, 7),
+        (97, 7),
+        (200, 10),
+        (209, 10),
+        (27, 7),
+    ] {
+        let (alpha, beta): (usize, usize) = (n / k, n % k);
+        let largest =
+            [("best", k + beta.div_ceil(alpha)), ("paper", k + beta.div_ceil(1 << alpha.ilog2()))];
+        for ((variant, largest), domain) in
+            largest.into_iter().flat_map(|of| [1, 3, 1000].map(|domain| (of, domain)))
+        {
             let sql = format!(
                 "SELECT count(*), min(size), max(size) FROM (SELECT count(*) AS size FROM anonymize(
                    (SELECT value % {domain} AS a, value * 37 % 11 AS b FROM generate_series(1, {n})),
-                   k => {k}, quasi_identifiers => ['a', 'b'], class_id => true) GROUP BY class_id)"
+                   k => {k}, quasi_identifiers => ['a', 'b'], variant => '{variant}', class_id => true) GROUP BY class_id)"
             );
             let found = rows(&context, &sql).await;
             let found: Vec<usize> = found[0].split(' ').map(|cell| cell.parse().unwrap()).collect();
-            let (alpha, beta): (usize, usize) = (n / k, n % k);
-            let largest = k + (beta as f64 / f64::from(1 << alpha.ilog2())).ceil() as usize;
-            assert_eq!(found[0], alpha, "n = {n}, k = {k}, domain {domain}");
-            assert!(found[1] >= k && found[2] <= largest, "n = {n}, k = {k}: {found:?}");
-            if n >= 2 * k * k {
-                assert!(found[2] <= k + usize::from(beta > 0), "n = {n}, k = {k}: {found:?}");
-            }
+            assert_eq!(found[0], alpha, "n = {n}, k = {k}, {variant}, domain {domain}");
+            assert!(found[1] >= k, "n = {n}, k = {k}, {variant}, domain {domain}: {found:?}");
+            assert_eq!(found[2], largest, "n = {n}, k = {k}, {variant}, domain {domain}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::hierarchy::DateStep;
 
 /// A hierarchy chosen by the type of the column.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Automatic {
     /// Aligned intervals of 5 and 10, 50 and 100, … of the column's numbers, or of tenths,
     /// hundredths, … where the values lie that close.

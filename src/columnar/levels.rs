@@ -23,7 +23,7 @@ pub struct ModelledValues {
 /// Values with their levels, as they were listed: `None` is the missing value. What is listed are
 /// values of the data, so nothing of it shows in `Debug`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Default)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct ListedLevels(pub Vec<(Option<String>, u32)>);
 
 impl std::fmt::Debug for ListedLevels {

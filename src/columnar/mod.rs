@@ -51,7 +51,7 @@ pub use kind::Kind;
 pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use live::live_batch;
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub(crate) use pages::to_bytes;
 #[cfg(feature = "cells")]
 pub(crate) use pages::{

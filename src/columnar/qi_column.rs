@@ -21,7 +21,7 @@ use crate::hierarchy::{MAX_SET_VALUES, Shape, TOP, Tree};
 
 /// How a generalized number is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Ranges {
     /// `[20-39]`
     Label,

@@ -6,7 +6,7 @@
 //!
 //! Each folder uses only those to its left. `tests/invariants/layers.rs` looks at the imports.
 
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 mod codec;
 mod errors;
 mod exec;
@@ -18,10 +18,10 @@ mod sql;
 mod staging;
 #[cfg(test)]
 mod toy_method;
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 mod wire;
 
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
 pub use exec::AnonymizeExec;
@@ -37,7 +37,7 @@ pub use rules::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, ignore_file_statistics,
     writes_release,
 };
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub use sql::with_cluster_planning;
 pub use sql::{
     AnonymizeRelationPlanner, register_all, register_sql, use_seed, with_planning, with_settings,

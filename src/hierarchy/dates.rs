@@ -13,7 +13,7 @@ pub type Instant = NaiveDateTime;
 
 /// A unit of the calendar, from fine to coarse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum DateStep {
     /// `2020-03-05T13`
     Hour,

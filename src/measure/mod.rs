@@ -10,9 +10,9 @@ mod sensitivity;
 mod utility;
 
 pub use graded::RankLevels;
-pub use incomplete::incomplete_measures;
+pub use incomplete::{IncompleteColumn, IncompleteRows, incomplete_measures};
 pub use loss::{cover_loss, loss};
-pub use precision::{node_loss, precision};
+pub use precision::{node_loss, precision, release_precision};
 pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use sensitivity::LevelWeights;
@@ -40,20 +40,20 @@ const COUNTS: [&str; 15] = [
 ];
 
 /// What is stored or served of a measure: counts of what is published as they are, all others with
-/// [`three_digits`].
+/// [`round_to_three_digits`].
 ///
 /// ```
-/// use datafusion_anonymize::told_value;
-/// assert_eq!(told_value("rows", 45_222.0), 45_222.0);
-/// assert_eq!(told_value("ncp", 0.123_456_789), 0.123);
+/// use datafusion_anonymize::round_measure;
+/// assert_eq!(round_measure("rows", 45_222.0), 45_222.0);
+/// assert_eq!(round_measure("ncp", 0.123_456_789), 0.123);
 /// ```
-pub fn told_value(measure: &str, value: f64) -> f64 {
-    if COUNTS.contains(&measure) { value } else { three_digits(value) }
+pub fn round_measure(measure: &str, value: f64) -> f64 {
+    if COUNTS.contains(&measure) { value } else { round_to_three_digits(value) }
 }
 
 /// A figure rounded to three significant digits. Exact losses reveal more than how much was lost: `ncp` and `iloss`
 /// are two equations whose solution is the range of a column that the release may hide.
-pub fn three_digits(value: f64) -> f64 {
+pub fn round_to_three_digits(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
 
@@ -99,7 +99,7 @@ fn found<'m>(measures: &'m [Measure], name: &str, column: Option<usize>) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::three_digits;
+    use super::round_to_three_digits;
 
     #[test]
     fn three_digits_are_left() {
@@ -112,9 +112,9 @@ mod tests {
             (-0.055_55, -0.0556),
         ];
         for (value, told) in cases {
-            assert_eq!(three_digits(value), told);
+            assert_eq!(round_to_three_digits(value), told);
         }
-        assert!(three_digits(f64::NAN).is_nan());
-        assert_eq!(three_digits(f64::INFINITY), f64::INFINITY);
+        assert!(round_to_three_digits(f64::NAN).is_nan());
+        assert_eq!(round_to_three_digits(f64::INFINITY), f64::INFINITY);
     }
 }

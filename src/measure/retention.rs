@@ -18,7 +18,7 @@ pub struct LabelledColumn {
 
 /// What counts as a rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct RuleLimits {
     /// The share of all rows that have all labels of a rule.
     pub min_support: f64,

@@ -11,7 +11,7 @@ pub(super) const ROUNDING: f64 = 1e-9;
 
 /// What a release is asked to keep. Only what is given counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Targets {
     /// The smallest class.
     pub k: Option<u32>,

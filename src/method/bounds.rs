@@ -106,11 +106,17 @@ impl<C: Code, const W: usize> Bounds<C, W> {
 const TABLED_CODES: u32 = 128;
 
 /// Losses (NCP) of boxes, looked up where that is faster than walking a hierarchy.
+///
+/// A cell that is missing loses nothing, even where its class publishes `*` because others have a value. So the loss of
+/// a box is that of a row without missing cells, and all rows of a class together lose that, less what they are
+/// [spared](Losses::spared).
 #[derive(Debug)]
 pub(in crate::method) struct Losses<'a> {
     axes: &'a [Axis],
     /// By smallest and largest code; empty for an axis of many codes.
     tables: Vec<Vec<f32>>,
+    /// The axes on which cells can be missing.
+    gaps: Vec<usize>,
 }
 
 impl<'a> Losses<'a> {
@@ -127,7 +133,8 @@ impl<'a> Losses<'a> {
                 .flat_map(|low| (0..axis.codes).map(move |high| loss(low, high)))
                 .collect()
         };
-        Self { axes, tables: axes.iter().map(table).collect() }
+        let gaps = (0..axes.len()).filter(|axis| axes[*axis].missing).collect();
+        Self { axes, tables: axes.iter().map(table).collect(), gaps }
     }
 
     /// What one row loses on one axis in a class with these codes.
@@ -149,6 +156,61 @@ impl<'a> Losses<'a> {
             loss += self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
         }
         loss
+    }
+
+    /// Cells that miss a value, by axis.
+    pub(in crate::method) fn missing<C: Code, const W: usize>(
+        &self,
+        rows: &[Row<C, W>],
+    ) -> [u32; W] {
+        let mut missing = [0; W];
+        rows.iter().for_each(|row| self.count_missing(&mut missing, &row.codes));
+        missing
+    }
+
+    /// Counts the missing cells of one more row.
+    #[inline]
+    pub(in crate::method) fn count_missing<C: Code, const W: usize>(
+        &self,
+        missing: &mut [u32; W],
+        codes: &[C; W],
+    ) {
+        for axis in &self.gaps {
+            missing[*axis] += u32::from(codes[*axis].get() == 0);
+        }
+    }
+
+    /// What rows with these missing cells do not lose of the loss of their box: the cells that are missing where others
+    /// have a value, which loses all of it.
+    #[inline]
+    pub(in crate::method) fn spared<C: Code, const W: usize>(
+        &self,
+        bounds: &Bounds<C, W>,
+        missing: &[u32; W],
+    ) -> f64 {
+        let mixed = self.gaps.iter().filter(|axis| bounds.high[**axis].get() > 0);
+        mixed.map(|axis| f64::from(missing[*axis])).sum()
+    }
+
+    /// What a row is spared within these bounds.
+    #[inline]
+    pub(in crate::method) fn spared_row<C: Code, const W: usize>(
+        &self,
+        bounds: &Bounds<C, W>,
+        codes: &[C; W],
+    ) -> f64 {
+        let mixed = self.gaps.iter().filter(|axis| bounds.high[**axis].get() > 0);
+        mixed.map(|axis| f64::from(u8::from(codes[*axis].get() == 0))).sum()
+    }
+
+    /// What these rows lose together within these bounds.
+    pub(in crate::method) fn total<C: Code, const W: usize>(
+        &self,
+        bounds: &Bounds<C, W>,
+        rows: &[Row<C, W>],
+    ) -> f64 {
+        let all = rows.len() as f64 * f64::from(self.of(bounds));
+        if self.gaps.is_empty() { all } else { all - self.spared(bounds, &self.missing(rows)) }
     }
 
     /// The axes on which rows within these bounds can differ, the widest first, equally wide ones as
@@ -294,6 +356,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn missing_cells_lose_nothing_where_others_have_a_value() {
+        let axes = [Axis::line(&[0.0, 1.0, 4.0], true), Axis::line(&[0.0, 1.0], true)];
+        let losses = Losses::new(&axes);
+        let total = |codes: &[[u32; 2]]| {
+            let rows: Vec<Row<u32, 2>> =
+                codes.iter().zip(0..).map(|(codes, id)| Row { codes: *codes, id }).collect();
+            losses.total(&Bounds::of(&rows), &rows)
+        };
+        assert_eq!(total(&[[1, 1], [2, 1]]), 2.0 * 0.25);
+        assert_eq!(total(&[[0, 1], [2, 1], [3, 1]]), 2.0, "two of three rows had a value");
+        assert_eq!(total(&[[0, 0], [0, 0]]), 0.0, "missing stays missing");
+        assert_eq!(total(&[[0, 0], [0, 1], [3, 0]]), 1.0 + 1.0);
+        let bounds = Bounds { low: [0u32, 1], high: [2, 1] };
+        assert_eq!(losses.spared_row(&bounds, &[0, 1]), 1.0);
+        assert_eq!(losses.spared_row(&bounds, &[2, 1]), 0.0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bounds;
 pub mod cells;
 pub mod classfly;
 pub mod cluster;
+mod counter;
 mod lanes;
 pub mod layered;
 mod option;

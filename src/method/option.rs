@@ -102,6 +102,7 @@ impl MethodOption {
             Self::Columns => "its columns differ from bucket to bucket or there are none; {all}",
             Self::BucketId => "it makes classes; use class_id",
             Self::Publish => "it publishes one table; {all}",
+            Self::Paper => "no paper prints it; leave it out, or {any}",
             Self::PrivacyUnit => "it counts rows; {any}, or aggregate to a row per person",
             _ => "{all}",
         })

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::partition::Split;
 use super::testing::{Content, Release, Table, graded, mixed_axes};
-use super::{Family, MethodRef, Settings, Unverified, methods};
+use super::{Family, MethodOption, MethodRef, Settings, Unverified, Variant, methods};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
 use crate::model::{AlphaScope, Cancel, Classes, Model, Secret};
@@ -19,10 +19,12 @@ struct Options {
     split: Split,
     drop_suppressed: bool,
     block_rows: usize,
+    /// As printed, if somebody printed it.
+    paper: bool,
 }
 
 const PLAIN: Options =
-    Options { split: Split::LeastLoss, drop_suppressed: false, block_rows: 1000 };
+    Options { split: Split::LeastLoss, drop_suppressed: false, block_rows: 1000, paper: false };
 
 fn release<const D: usize>(
     table: &Table<D>,
@@ -30,8 +32,10 @@ fn release<const D: usize>(
     options: Options,
 ) -> Result<Release> {
     let secret = Secret::from_text("promises")?;
+    let is_paper = options.paper && method.takes(MethodOption::Paper);
     let settings = Settings {
         split: options.split,
+        variant: if is_paper { Variant::Paper } else { Variant::Best },
         drop_suppressed: options.drop_suppressed,
         block_rows: Some(options.block_rows),
         suppression_limit: 1.0,
@@ -59,7 +63,7 @@ fn people() -> impl Strategy<Value = Vec<Person>> {
         });
         // Half of the rows have the last two of five values.
         let value = (0usize..6).prop_map(|draw| [0u32, 1, 2, 3, 4, 4][draw]);
-        proptest::collection::vec((codes, value, 0u32..60), 1..160)
+        proptest::collection::vec((codes, value, 0u32..60), 1..400)
     })
 }
 
@@ -106,7 +110,7 @@ proptest! {
     #[test]
     fn every_class_satisfies_the_requirement(
         people in people(), k in 2u32..12, model in 0usize..9, block_rows in 1usize..300,
-        widest: bool, drop_suppressed: bool,
+        widest: bool, drop_suppressed: bool, paper: bool,
     ) {
         let table = table(&people, k, model);
         let split = if widest { Split::Widest } else { Split::LeastLoss };
@@ -114,7 +118,7 @@ proptest! {
             .form(|rows, _| Ok((Classes::from_sizes(&[rows.len() as u32])?, 0)))?;
         for method in class_methods() {
             let can_drop = drop_suppressed || method.drops_incomplete_rows();
-            match release(&table, method, Options { split, drop_suppressed, block_rows }) {
+            match release(&table, method, Options { split, drop_suppressed, block_rows, paper }) {
                 Ok(release) => {
                     prop_assert!(can_drop || release.suppressed.is_empty(), "{method}");
                     prop_assert!(release.loss <= one_class.loss + 1e-9, "{method}");
@@ -129,10 +133,11 @@ proptest! {
 
     #[test]
     fn neither_order_nor_numbers_nor_threads_matter(
-        people in people(), k in 2u32..10, model in 0usize..9, widest: bool, drop_suppressed: bool, shift in 0usize..160,
+        people in people(), k in 2u32..10, model in 0usize..9, widest: bool, drop_suppressed: bool, paper: bool,
+        shift in 0usize..400,
     ) {
         let split = if widest { Split::Widest } else { Split::LeastLoss };
-        let options = Options { split, drop_suppressed, block_rows: 40 };
+        let options = Options { split, drop_suppressed, block_rows: 40, paper };
         let n = people.len();
         let shuffled: Vec<Person> = (0..n).rev().map(|row| people[(row + shift) % n]).collect();
         let (one, other) = (table(&people, k, model), table(&shuffled, k, model));

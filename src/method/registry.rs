@@ -209,14 +209,14 @@ impl Hash for MethodRef {
     }
 }
 
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 impl serde::Serialize for MethodRef {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 impl<'de> serde::Deserialize<'de> for MethodRef {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;

@@ -23,7 +23,7 @@ pub struct Job<'a> {
 
 /// The best version of a method that we know, or the one that its paper prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Variant {
     /// The best version; each method's documentation lists where it departs from its paper.
     #[default]

@@ -29,17 +29,25 @@
 //!
 //! **Cost.** O(n log n) per quasi-identifier and step of specialization.
 //!
-//! **Departures.** A class is published by the lowest node over its rows, which may be below the
-//! node it stayed behind at. The source moves single rows back until the parent holds; here the
+//! **Departures.** As printed ([`Variant::Paper`]), rows that stayed behind are published as they are, and of
+//! quasi-identifiers that specialize equally many rows the one with the fewest branches is chosen. Going on with those rows
+//! and looking at the gain takes NCP from 0.1143 to 0.0361 at k = 5 and from 0.1843 to 0.0724 at k = 10 (Adult, 30 162 rows,
+//! eight quasi-identifiers).
+//!
+//! In both versions a class is published by the lowest node over its rows, which may be below the
+//! node it stayed behind at. The source moves some rows back until the parent holds; here the
 //! nearest ones of one part go, found by selection. Its heuristics for one attribute at a time are
 //! used for every requirement, not only for k and α.
 //!
 //! **Source.** Wong, Li, Fu and Wang, "(α,k)-anonymity: an enhanced k-anonymity model for
 //! privacy-preserving data publishing", 2006, which is a baseline of the (αᵢ,k) paper (see [`alpha_k`](super::alpha_k)).
 
+mod method;
+
 use std::cmp::Reverse;
 
-use super::{About, Family, Job, Method, Settings, TableShape, Unverified};
+pub(super) use self::method::TOP_DOWN;
+use super::{Job, Variant};
 use crate::error::Result;
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, with_rows};
@@ -53,7 +61,7 @@ const PARALLEL_ROWS: usize = 16_384;
 ///
 /// ```
 /// use datafusion_anonymize::pure::hierarchy::Axis;
-/// use datafusion_anonymize::pure::method::{Job, top_down::top_down};
+/// use datafusion_anonymize::pure::method::{Job, Variant, top_down::top_down};
 /// use datafusion_anonymize::pure::model::{Cancel, Requirement, RowKeys, RowTable};
 ///
 /// let mut rows = RowTable::from_codes(&[[0], [1], [2], [3], [4], [5]]).unwrap();
@@ -64,50 +72,20 @@ const PARALLEL_ROWS: usize = 16_384;
 ///     keys: &RowKeys::default(),
 ///     cancel: &Cancel::default(),
 /// };
-/// assert_eq!(top_down(&mut rows, &job)?.len(), 3);
+/// assert_eq!(top_down(&mut rows, &job, Variant::Best)?.len(), 3);
 /// # Ok::<(), datafusion_anonymize::Error>(())
 /// ```
-pub fn top_down(rows: &mut RowTable, job: &Job) -> Result<Classes> {
+pub fn top_down(rows: &mut RowTable, job: &Job, variant: Variant) -> Result<Classes> {
     let global = GlobalShares::new(job.requirement, job.sensitive);
     let branches: Vec<Branches> = job.axes.iter().map(Branches::new).collect();
-    let context = Context { job, global: &global, branches: &branches };
+    let context = Context { job, variant, global: &global, branches: &branches };
     let mut sizes = Vec::new();
     with_rows!(rows, rows => {
         let mut worker = Worker::new(&context);
         worker.tally.check_whole_table(rows.iter().map(|row| row.id))?;
-        worker.divide(rows, &mut sizes)?;
+        worker.divide(Group { rows, is_open: true }, &mut sizes)?;
     });
     Classes::from_sizes(&sizes)
-}
-
-/// Method `top_down`.
-pub(super) static TOP_DOWN: TopDown = TopDown;
-
-pub(super) struct TopDown;
-
-impl Method for TopDown {
-    fn about(&self) -> &About {
-        &About {
-            name: "top_down",
-            family: Family::Classes,
-            summary: "you compare `alpha_k` with generalization",
-            class_sizes: "at least k rows",
-        }
-    }
-
-    // Where a group is parted depends on the shares of the whole table.
-    fn works_in_cells(&self) -> bool {
-        false
-    }
-
-    fn memory(&self, shape: &TableShape, _settings: &Settings) -> usize {
-        // The codes and numbers of a group's rows.
-        shape.rows * size_of::<(u32, u32)>()
-    }
-
-    fn form(&self, rows: &mut RowTable, job: &Job, _settings: &Settings) -> Result<Unverified> {
-        top_down(rows, job).map(Unverified::from)
-    }
 }
 
 /// The first code under each child of every node of a hierarchy, ascending; nothing for other axes.
@@ -150,6 +128,7 @@ impl Parting<'_> {
 #[derive(Debug)]
 struct Context<'a> {
     job: &'a Job<'a>,
+    variant: Variant,
     global: &'a GlobalShares,
     branches: &'a [Branches],
 }
@@ -177,6 +156,21 @@ impl<'a> Context<'a> {
         };
         Parting::Halves([low, second])
     }
+}
+
+/// Rows that stand together.
+struct Group<'r, C, const W: usize> {
+    rows: &'r mut [Row<C, W>],
+    /// Whether they may be specialized.
+    is_open: bool,
+}
+
+/// A specialization that was made.
+struct Specialized {
+    /// How long the stretches are, those of the parts first.
+    lengths: Vec<usize>,
+    /// Whether the last stretch is that of the rows that stayed behind.
+    has_rest: bool,
 }
 
 /// A specialization that could be made.
@@ -212,24 +206,28 @@ impl<'a> Worker<'a> {
     /// Specializes a group as far as it goes and appends the sizes of its classes in order.
     fn divide<C: Code, const W: usize>(
         &mut self,
-        rows: &mut [Row<C, W>],
+        group: Group<C, W>,
         sizes: &mut Vec<u32>,
     ) -> Result<()> {
-        let mut groups = vec![rows];
-        while let Some(mut group) = groups.pop() {
+        let mut groups = vec![group];
+        while let Some(Group { mut rows, is_open }) = groups.pop() {
             self.context.job.cancel.check()?;
-            let rows = group.len();
-            let Some(lengths) = self.specialize(group) else {
-                sizes.push(rows as u32);
+            let count = rows.len();
+            let specialized = if is_open { self.specialize(rows) } else { None };
+            let Some(Specialized { lengths, has_rest }) = specialized else {
+                sizes.push(count as u32);
                 continue;
             };
+            // As printed, rows that stayed behind are a class.
+            let closed = has_rest && self.context.variant == Variant::Paper;
+            let last = lengths.len() - 1;
             let mut parts = Vec::with_capacity(lengths.len());
-            for length in lengths {
-                let (part, behind) = group.split_at_mut(length);
-                parts.push(part);
-                group = behind;
+            for (at, length) in lengths.into_iter().enumerate() {
+                let (part, behind) = rows.split_at_mut(length);
+                parts.push(Group { rows: part, is_open: at < last || !closed });
+                rows = behind;
             }
-            if rows < PARALLEL_ROWS {
+            if count < PARALLEL_ROWS {
                 groups.extend(parts.into_iter().rev());
             } else {
                 self.divide_on_threads(parts, sizes)?;
@@ -240,7 +238,7 @@ impl<'a> Worker<'a> {
 
     fn divide_on_threads<C: Code, const W: usize>(
         &self,
-        parts: Vec<&mut [Row<C, W>]>,
+        parts: Vec<Group<C, W>>,
         sizes: &mut Vec<u32>,
     ) -> Result<()> {
         let context = self.context;
@@ -255,18 +253,18 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Makes the best specialization there is, and says how long its parts are.
+    /// Makes the best specialization there is.
     fn specialize<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
-    ) -> Option<Vec<usize>> {
+    ) -> Option<Specialized> {
         if rows.len() < 2 * self.context.k() {
             return None;
         }
         let axes = 0..self.context.job.axes.len();
         let mut candidates: Vec<Candidate> =
             axes.filter_map(|axis| self.survey(rows, axis)).collect();
-        sort_best_first(&mut candidates);
+        sort_best_first(&mut candidates, self.context.variant);
         candidates.iter().find_map(|candidate| self.apply(rows, candidate))
     }
 
@@ -345,13 +343,13 @@ impl<'a> Worker<'a> {
         self.tally.holds_for(ids)
     }
 
-    /// Brings the rows of each part together, the largest last and behind it those that stay; then
-    /// the lengths of these stretches. `None` if the rows that stay cannot be made valid.
+    /// Brings the rows of each part together, the largest last and behind it those that stay. `None` if the rows that
+    /// stay cannot be made valid.
     fn apply<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
         candidate: &Candidate,
-    ) -> Option<Vec<usize>> {
+    ) -> Option<Specialized> {
         let axis = candidate.axis;
         // Of equally large parts the last by code.
         let (largest, _) = candidate.parts.iter().enumerate().max_by_key(|(_, part)| part.1)?;
@@ -370,15 +368,15 @@ impl<'a> Worker<'a> {
         let mut lengths: Vec<usize> = sizes.map(|(_, part)| part.1).collect();
         let before: usize = lengths.iter().sum();
         let mut large = candidate.parts[largest].1;
-        let stay = rows.len() - before - large;
+        let has_rest = before + large < rows.len();
         if !candidate.rest_holds {
             large -= self.borrow(&mut rows[before..], large, axis)?;
         }
         lengths.push(large);
-        if stay > 0 {
+        if has_rest {
             lengths.push(rows.len() - before - large);
         }
-        Some(lengths)
+        Some(Specialized { lengths, has_rest })
     }
 
     /// How many rows at the end of the first `large` rows make the rows behind them valid. The
@@ -413,9 +411,15 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// A stable sort: the first declared axis wins ties.
-fn sort_best_first(candidates: &mut [Candidate]) {
-    candidates.sort_by_key(|candidate| Reverse((candidate.specialized, candidate.gain)));
+/// A stable sort: the first declared axis wins ties. As printed, the fewest branches count where ours looks at the gain.
+fn sort_best_first(candidates: &mut [Candidate], variant: Variant) {
+    candidates.sort_by_key(|candidate| {
+        let then = match variant {
+            Variant::Best => Reverse(candidate.gain),
+            Variant::Paper => Reverse(-(candidate.parts.len() as i64)),
+        };
+        (Reverse(candidate.specialized), then)
+    });
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ pub const MAX_LEVELS: usize = 64;
 
 /// What must not pass the share of a level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum AlphaScope {
     /// Each value of the level on its own.
     #[default]

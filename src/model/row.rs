@@ -75,8 +75,10 @@ impl<C: Code, const W: usize> Row<C, W> {
     }
 }
 
+/// Defines [`RowTable`] and `with_rows!`, which has an arm for every shape. `$dollar` is a dollar sign for the latter: a
+/// macro cannot write the parameters of another in any other way.
 macro_rules! row_table {
-    ($($variant:ident($code:ty, $width:literal)),* $(,)?) => {
+    ($dollar:tt $($variant:ident($code:ty, $width:literal)),* $(,)?) => {
         /// The rows of a table in the narrowest of a few fixed shapes.
         ///
         /// Fixed widths let the compiler keep a row in vector registers; the methods enter their
@@ -127,13 +129,23 @@ macro_rules! row_table {
                 None
             }
         }
+
+        /// Runs `$body` with `$rows` bound to the vector of rows, whatever its shape.
+        macro_rules! with_rows {
+            ($dollar table:expr, $dollar rows:ident => $dollar body:expr) => {
+                match $dollar table {
+                    $($crate::model::RowTable::$variant($dollar rows) => $dollar body,)*
+                }
+            };
+        }
+        pub(crate) use with_rows;
     };
 }
 
 // Narrow shapes first: the first that fits is taken. Hot loops are compiled once per shape, so a shape must earn its
 // build time. Compared with a shape for every code width and every power of two of columns, rows take at most twice
 // the bytes up to 16 columns, and four times beyond.
-row_table!(
+row_table!($
     Byte8(u8, 8),
     Short8(u16, 8),
     Short16(u16, 16),
@@ -142,22 +154,6 @@ row_table!(
     Short64(u16, 64),
     Word64(u32, 64),
 );
-
-/// Runs `$body` with `$rows` bound to the vector of rows, whatever its shape.
-macro_rules! with_rows {
-    ($table:expr, $rows:ident => $body:expr) => {
-        match $table {
-            $crate::model::RowTable::Byte8($rows) => $body,
-            $crate::model::RowTable::Short8($rows) => $body,
-            $crate::model::RowTable::Short16($rows) => $body,
-            $crate::model::RowTable::Word8($rows) => $body,
-            $crate::model::RowTable::Word16($rows) => $body,
-            $crate::model::RowTable::Short64($rows) => $body,
-            $crate::model::RowTable::Word64($rows) => $body,
-        }
-    };
-}
-pub(crate) use with_rows;
 
 impl RowTable {
     /// Rows of codes as they stand, numbered in order; for tests and small tables.

@@ -19,7 +19,7 @@ const LEAST_DIFFERENT: usize = 5;
 /// It is like a salt: somebody who knows it and guesses rows could replay how ties were broken. It is only used to
 /// derive a [`Seed`] for each [`Purpose`]. Its `Debug` output shows nothing, so that it cannot reach a log or a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Secret {
     root: Seed,
     is_short: bool,
@@ -123,7 +123,7 @@ purposes! {
 
 /// A key for one use of a [`Secret`], which its `Debug` output does not show.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Seed([u64; 2]);
 
 impl Seed {

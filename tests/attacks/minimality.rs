@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use datafusion_anonymize::pure::hierarchy::Axis;
-use datafusion_anonymize::pure::method::Job;
 use datafusion_anonymize::pure::method::layered::{self, layered};
-use datafusion_anonymize::pure::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::pure::method::partition::{self, Cut, Split, partition};
+use datafusion_anonymize::pure::method::{Job, Variant};
 use datafusion_anonymize::pure::model::{
     Cancel, Model, Requirement, RowKeys, RowTable, SensitiveColumn,
 };
@@ -57,7 +57,10 @@ fn classes(
         cancel: &Cancel::default(),
     };
     let formed = match method {
-        Method::Cut(cut) => partition(&mut rows, &job, cut, Split::LeastLoss),
+        Method::Cut(cut) => {
+            let (split, variant) = (Split::LeastLoss, Variant::Best);
+            partition(&mut rows, &job, partition::Options { cut, split, variant })
+        }
         Method::Layered => {
             let options = layered::Options { split: Split::LeastLoss, suppress: false };
             layered(&mut rows, &job, &options).map(|formed| formed.classes)

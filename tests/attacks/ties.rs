@@ -13,9 +13,9 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion_anonymize::pure::hierarchy::Axis;
 use datafusion_anonymize::pure::method::cluster::{self, Clustering, cluster};
 use datafusion_anonymize::pure::method::layered::{self, layered};
-use datafusion_anonymize::pure::method::partition::{Cut, Split, partition};
+use datafusion_anonymize::pure::method::partition::{self, Cut, Split, partition};
 use datafusion_anonymize::pure::method::top_down::top_down;
-use datafusion_anonymize::pure::method::{Family, Job, methods};
+use datafusion_anonymize::pure::method::{Family, Job, Variant, methods};
 use datafusion_anonymize::pure::model::{
     Cancel, Classes, Purpose, Requirement, RowKeys, RowTable, Secret, Seed, SensitiveColumn, Store,
 };
@@ -203,17 +203,31 @@ impl<const D: usize> Table<'_, D> {
         let job = Job { axes, requirement, sensitive, keys, cancel: &cancel };
         let mut rows = RowTable::from_codes(self.codes).unwrap();
         let classes: Classes = match method {
-            Direct::Rounded => partition(&mut rows, &job, Cut::Rounded, Split::LeastLoss).unwrap(),
-            Direct::Relaxed => partition(&mut rows, &job, Cut::Relaxed, Split::LeastLoss).unwrap(),
+            Direct::Rounded | Direct::Relaxed => {
+                let cut = if method == Direct::Rounded { Cut::Rounded } else { Cut::Relaxed };
+                let (split, variant) = (Split::LeastLoss, Variant::Best);
+                partition(&mut rows, &job, partition::Options { cut, split, variant }).unwrap()
+            }
             Direct::Layered => {
                 let options = layered::Options { split: Split::LeastLoss, suppress: false };
                 layered(&mut rows, &job, &options).unwrap().classes
             }
-            Direct::TopDown => top_down(&mut rows, &job).unwrap(),
+            Direct::TopDown => top_down(&mut rows, &job, Variant::Best).unwrap(),
             Direct::KMember => {
                 let seed = Seed::from_bytes(b"starts");
                 let block_rows = Clustering::KMember.default_block_rows();
-                let options = cluster::Options { weights: &[], seed: &seed, block_rows };
+<<<<<<< HEAD
+                let options = cluster::Options {
+                    variant: Variant::Best,
+                    weights: &[],
+                    seed: &seed,
+                    block_rows,
+                    split: Split::LeastLoss,
+                };
+=======
+                let variant = Variant::Best;
+                let options = cluster::Options { variant, weights: &[], seed: &seed, block_rows };
+>>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
                 cluster(&mut rows, &job, Clustering::KMember, &options).unwrap()
             }
         };

@@ -19,8 +19,8 @@ use datafusion_anonymize::{AnonymizeExtensionPlanner, StageReleases, register_sq
 
 use crate::faults::failure;
 use crate::faults::input::{End, broken};
-use crate::faults::shelf::{RELEASE, ROWS, Shelf, TARGETS};
 use crate::faults::stores::{Fault, Faults, files};
+use crate::faults::target_store::{RELEASE, ROWS, TARGETS, TargetStore};
 
 async fn run(context: &SessionContext, sql: &str) -> Result<u64> {
     let batches: Vec<RecordBatch> = context.sql(sql).await?.collect().await?;
@@ -32,17 +32,17 @@ async fn refuse_each(is_disk: bool) {
     let mut failures = 0;
     for target in TARGETS {
         for at in 0.. {
-            let shelf = Shelf::new(is_disk).await;
-            let before = shelf.contents().await;
-            let context = shelf.session(&Faults::new(at, Fault::Refused));
-            match run(&context, &shelf.copy(target)).await {
+            let store = TargetStore::new(is_disk).await;
+            let before = store.contents().await;
+            let context = store.session(&Faults::new(at, Fault::Refused));
+            match run(&context, &store.copy(target)).await {
                 Ok(rows) => {
                     assert_eq!(rows, ROWS, "{target:?}");
-                    assert_eq!(shelf.new_rows(&before, target.1).await, ROWS, "{target:?}");
+                    assert_eq!(store.new_rows(&before, target.1).await, ROWS, "{target:?}");
                     assert!(at > 3, "{target:?}: {at} operations");
                     break;
                 }
-                Err(_) => shelf.check_still(&before).await,
+                Err(_) => store.check_still(&before).await,
             }
             failures += 1;
         }
@@ -67,17 +67,17 @@ async fn an_answer_that_is_lost_leaves_no_part() {
     let (mut kept, mut whole) = (0, 0);
     for target in TARGETS {
         for at in 0.. {
-            let shelf = Shelf::memory().await;
-            let before = shelf.contents().await;
-            let context = shelf.session(&Faults::new(at, Fault::AnswerLost));
-            if run(&context, &shelf.copy(target)).await.is_ok() {
+            let store = TargetStore::memory().await;
+            let before = store.contents().await;
+            let context = store.session(&Faults::new(at, Fault::AnswerLost));
+            if run(&context, &store.copy(target)).await.is_ok() {
                 break;
             }
-            if shelf.contents().await == before {
+            if store.contents().await == before {
                 kept += 1;
             } else {
                 assert!(!target.0.ends_with('/'), "{target:?}: operation {at}");
-                assert_eq!(shelf.new_rows(&before, target.1).await, ROWS, "{target:?}");
+                assert_eq!(store.new_rows(&before, target.1).await, ROWS, "{target:?}");
                 whole += 1;
             }
         }
@@ -91,11 +91,11 @@ async fn drop_at_each(is_disk: bool) {
     let (mut kept, mut whole) = (0, 0);
     for target in TARGETS {
         for at in 0.. {
-            let shelf = Shelf::new(is_disk).await;
-            let before = shelf.contents().await;
+            let store = TargetStore::new(is_disk).await;
+            let before = store.contents().await;
             let faults = Faults::new(at, Fault::Stalled);
-            let context = shelf.session(&faults);
-            let sql = shelf.copy(target);
+            let context = store.session(&faults);
+            let sql = store.copy(target);
             let is_over = tokio::select! {
                 written = run(&context, &sql) => written.is_ok(),
                 _ = faults.reached.acquire() => false,
@@ -105,12 +105,12 @@ async fn drop_at_each(is_disk: bool) {
             }
             faults.go.add_permits(1);
             datafusion_anonymize::until_published().await;
-            shelf.tidy().await;
-            if shelf.contents().await == before {
+            store.tidy().await;
+            if store.contents().await == before {
                 kept += 1;
             } else {
                 // It was about to become visible, which nobody can stop half-way.
-                assert_eq!(shelf.new_rows(&before, target.1).await, ROWS, "{target:?}: {at}");
+                assert_eq!(store.new_rows(&before, target.1).await, ROWS, "{target:?}: {at}");
                 whole += 1;
             }
         }
@@ -152,13 +152,13 @@ fn add_failing_function(context: &SessionContext) {
 async fn a_query_that_fails_leaves_what_was_there() {
     for is_disk in [true, false] {
         for target in TARGETS {
-            let shelf = Shelf::new(is_disk).await;
-            let before = shelf.contents().await;
-            let context = shelf.sound();
+            let store = TargetStore::new(is_disk).await;
+            let before = store.contents().await;
+            let context = store.sound();
             add_failing_function(&context);
             let held = format!("CREATE TABLE held AS SELECT * FROM {RELEASE}");
             context.sql(&held).await.unwrap().collect().await.unwrap();
-            let copy = shelf.copy(target);
+            let copy = store.copy(target);
             assert!(copy.contains(RELEASE));
             let failing = [
                 (copy.replace("k => 5", "k => 601"), "cannot"),
@@ -175,7 +175,7 @@ async fn a_query_that_fails_leaves_what_was_there() {
             for (sql, says) in failing {
                 let message = failure(&context, &sql).await;
                 assert!(message.contains(says), "{message}");
-                shelf.check_still(&before).await;
+                store.check_still(&before).await;
             }
         }
     }
@@ -183,53 +183,53 @@ async fn a_query_that_fails_leaves_what_was_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_input_that_fails_leaves_what_was_there() {
-    let shelf = Shelf::disk();
-    let before = shelf.contents().await;
+    let store = TargetStore::disk();
+    let before = store.contents().await;
     let pool = Arc::new(datafusion::execution::memory_pool::UnboundedMemoryPool::default()) as _;
     let (context, _) = broken(&pool, &[(3, End::Error)]);
     for target in ["release.csv", "releases/", "new/below/"] {
         let sql = format!(
             "COPY (SELECT * FROM anonymize(broken, k => 2, quasi_identifiers => ['a'])) TO '{}' STORED AS CSV",
-            shelf.url(target)
+            store.url(target)
         );
         assert!(failure(&context, &sql).await.contains("the disk is gone"));
-        assert_eq!(shelf.contents().await, before);
+        assert_eq!(store.contents().await, before);
     }
 }
 
 /// `INSERT INTO` is staged like `COPY`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_insert_comes_as_a_whole() {
-    let shelf = Shelf::disk();
-    let before = shelf.contents().await;
-    let context = shelf.sound();
+    let store = TargetStore::disk();
+    let before = store.contents().await;
+    let context = store.sound();
     add_failing_function(&context);
     let table = format!(
         "CREATE EXTERNAL TABLE t (age VARCHAR, sex VARCHAR) STORED AS CSV LOCATION '{}' OPTIONS ('format.has_header' 'true')",
-        shelf.url("inserted/")
+        store.url("inserted/")
     );
-    std::fs::create_dir(shelf.url("inserted")).unwrap();
+    std::fs::create_dir(store.url("inserted")).unwrap();
     context.sql(&table).await.unwrap().collect().await.unwrap();
     let insert = format!(
         "INSERT INTO t SELECT arrow_cast(age, 'Utf8'), arrow_cast(sex, 'Utf8') FROM {RELEASE}"
     );
     let failing = insert.replace("arrow_cast(age, 'Utf8')", "fails_later(arrow_cast(age, 'Utf8'))");
     assert!(failure(&context, &failing).await.contains("the third batch fails"));
-    assert_eq!(std::fs::read_dir(shelf.url("inserted")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(store.url("inserted")).unwrap().count(), 0);
     assert_eq!(run(&context, &insert).await.unwrap(), ROWS);
     let mut expected = before.clone();
     expected.insert("inserted/".to_owned(), Vec::new());
-    assert_eq!(shelf.new_rows(&expected, "CSV").await, ROWS);
+    assert_eq!(store.new_rows(&expected, "CSV").await, ROWS);
 }
 
 #[tokio::test]
 async fn what_cannot_come_as_a_whole_is_refused() {
-    let shelf = Shelf::disk();
-    let before = shelf.contents().await;
-    let context = shelf.sound();
+    let store = TargetStore::disk();
+    let before = store.contents().await;
+    let context = store.sound();
     let table = format!(
         "CREATE UNBOUNDED EXTERNAL TABLE u (age VARCHAR, sex VARCHAR) STORED AS CSV LOCATION '{}'",
-        shelf.url("release.csv")
+        store.url("release.csv")
     );
     context.sql(&table).await.unwrap().collect().await.unwrap();
     let insert = format!(
@@ -237,25 +237,25 @@ async fn what_cannot_come_as_a_whole_is_refused() {
     );
     assert!(failure(&context, &insert).await.contains("unbounded table"));
     for name in ["x*.csv", "a[1]/", "a?.csv"] {
-        let message = failure(&context, &shelf.copy((name, "CSV"))).await;
+        let message = failure(&context, &store.copy((name, "CSV"))).await;
         assert!(message.contains("cannot have *, ? or ["), "{message}");
     }
-    let message = failure(&context, &shelf.copy(("release.csv/below/", "CSV"))).await;
+    let message = failure(&context, &store.copy(("release.csv/below/", "CSV"))).await;
     assert!(message.contains("release.csv is a file; name a directory"), "{message}");
-    assert_eq!(shelf.contents().await, before);
+    assert_eq!(store.contents().await, before);
 }
 
 #[tokio::test]
 async fn the_plan_says_that_files_come_together() {
-    let shelf = Shelf::disk();
-    let before = shelf.contents().await;
-    let context = shelf.sound();
+    let store = TargetStore::disk();
+    let before = store.contents().await;
+    let context = store.sound();
     for (copy, is_staged) in [
-        (shelf.copy(TARGETS[0]), true),
-        (shelf.copy(TARGETS[3]), true),
-        (shelf.copy(TARGETS[0]).replace(RELEASE, "sample_census(rows => 10)"), false),
+        (store.copy(TARGETS[0]), true),
+        (store.copy(TARGETS[3]), true),
+        (store.copy(TARGETS[0]).replace(RELEASE, "sample_census(rows => 10)"), false),
         (
-            shelf.copy(TARGETS[0]).replace(
+            store.copy(TARGETS[0]).replace(
                 &format!("SELECT * FROM {RELEASE}"),
                 &format!("SELECT 1 AS a, (SELECT max(age) FROM {RELEASE}) AS b"),
             ),
@@ -266,7 +266,7 @@ async fn the_plan_says_that_files_come_together() {
         let plan = datafusion::arrow::util::pretty::pretty_format_batches(&plan).unwrap();
         assert_eq!(plan.to_string().contains("sink=StagedSink("), is_staged, "{plan}");
     }
-    assert_eq!(shelf.contents().await, before);
+    assert_eq!(store.contents().await, before);
 }
 
 /// A host that plans by itself, as the documentation of `register_sql` says.
@@ -301,14 +301,14 @@ async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
         .build();
     let with_all = crate::with_functions(SessionContext::new_with_state(state));
     for context in [with_rule, with_all] {
-        let shelf = Shelf::disk();
-        let before = shelf.contents().await;
+        let store = TargetStore::disk();
+        let before = store.contents().await;
         add_failing_function(&context);
         anonymize_sample::register(&context).unwrap();
-        let copy = shelf.copy(("release.csv", "CSV"));
+        let copy = store.copy(("release.csv", "CSV"));
         let failing = copy.replace("k => 5", "k => 601");
         assert!(failure(&context, &failing).await.contains("cannot"));
-        shelf.check_still(&before).await;
+        store.check_still(&before).await;
         assert_eq!(run(&context, &copy).await.unwrap(), ROWS);
     }
 }
@@ -318,14 +318,14 @@ async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
 async fn files_that_wait_are_not_read() {
     let mut looked = 0;
     for at in 0.. {
-        let shelf = Shelf::disk();
-        let Shelf::Disk(directory) = &shelf else { unreachable!() };
+        let store = TargetStore::disk();
+        let TargetStore::Disk(directory) = &store else { unreachable!() };
         let table = directory.path().join("table");
         std::fs::create_dir(&table).unwrap();
         std::fs::write(table.join("old.csv"), "age,sex,zip,occupation\n1,2,3,4\n").unwrap();
         let faults = Faults::new(at, Fault::Stalled);
-        let context = shelf.session(&faults);
-        let copy = shelf.copy(("table/", "CSV"));
+        let context = store.session(&faults);
+        let copy = store.copy(("table/", "CSV"));
         let mut copy = Box::pin(run(&context, &copy));
         let is_over = tokio::select! {
             written = &mut copy => written.is_ok(),
@@ -368,27 +368,27 @@ async fn two_tables_or_none() {
     let mut failures = 0;
     for is_disk in [true, false] {
         for at in 0.. {
-            let shelf = Shelf::new(is_disk).await;
-            let before = shelf.contents().await;
-            let context = shelf.session(&Faults::new(at, Fault::Refused));
+            let store = TargetStore::new(is_disk).await;
+            let before = store.contents().await;
+            let context = store.session(&Faults::new(at, Fault::Refused));
             let release = RELEASE.replace(
                 "k => 5",
                 "k => 5, method => 'alpha_k', alpha => 0.5, publish => 'sensitive'",
             );
             let release = context.sql(&format!("SELECT * FROM {release}")).await.unwrap();
             let two = TwoFiles {
-                quasi_identifiers: shelf.url("two/qi/qi.parquet"),
-                sensitive: shelf.url("two/sa/sensitive.csv"),
+                quasi_identifiers: store.url("two/qi/qi.parquet"),
+                sensitive: store.url("two/sa/sensitive.csv"),
             };
             match write_two_tables(&context, release, &two).await {
                 Ok(rows) => {
                     assert_eq!(rows, [ROWS; 2]);
-                    let after = shelf.contents().await;
+                    let after = store.contents().await;
                     assert!(after.contains_key("two/qi/qi.parquet"));
                     assert!(after.contains_key("two/sa/sensitive.csv"));
                     break;
                 }
-                Err(_) => shelf.check_still(&before).await,
+                Err(_) => store.check_still(&before).await,
             }
             failures += 1;
         }

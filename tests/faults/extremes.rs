@@ -213,8 +213,12 @@ async fn extreme_tables_are_clustered() {
                        method => '{method}', class_id => true{more}) GROUP BY class_id HAVING count(*) >= 50)"
                 );
                 let found = count(&context, &sql).await.unwrap();
-                let all =
-                    if method.name() == "bottom_up" { 21..=classes } else { classes..=classes };
+                // Merging and dissolving groups makes some classes larger.
+                let all = match method.name() {
+                    "bottom_up" => 21..=classes,
+                    "kaim" => 30..=classes,
+                    _ => classes..=classes,
+                };
                 assert!(all.contains(&found), "{method}{more}: {found} classes of {input}");
             }
         }

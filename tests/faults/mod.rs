@@ -8,9 +8,9 @@ mod input;
 mod memory;
 mod parquet;
 mod scans;
-mod shelf;
 mod spill;
 mod stores;
+mod target_store;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

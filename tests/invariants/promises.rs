@@ -39,7 +39,7 @@ fn check_sizes(rows: &[Published], request: &Request) {
         assert!(class.len() >= request.k, "a class below k");
         assert!(class.iter().all(|row| row.cells == class[0].cells), "a class with two tuples");
     }
-    let smallest_possible = ["rounded", "kaim", "k_member"].contains(&request.method);
+    let smallest_possible = ["rounded", "k_member"].contains(&request.method);
     if smallest_possible && request.more.is_empty() {
         assert_eq!(classes.len(), rows.len() / request.k, "{} makes ⌊n/k⌋ classes", request.method);
     }

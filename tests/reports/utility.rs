@@ -161,6 +161,12 @@ async fn utility_is_that_computed_by_hand() -> Result<()> {
         "iloss",
         "iloss",
         "iloss",
+        "iloss_generalization",
+        "iloss_generalization",
+        "iloss_generalization",
+        "iloss_suppression",
+        "iloss_suppression",
+        "iloss_suppression",
         "iloss_rate",
         "iloss_rate",
         "iloss_rate",
@@ -191,6 +197,10 @@ async fn utility_is_that_computed_by_hand() -> Result<()> {
     plain.check("iloss", Some("age"), age_loss);
     plain.check("iloss", Some("job"), job_loss);
     plain.check("iloss", None, age_loss + job_loss);
+    plain.check("iloss_generalization", Some("job"), job_loss - 1.0);
+    plain.check("iloss_generalization", None, age_loss + job_loss - 2.0);
+    plain.check("iloss_suppression", Some("age"), 1.0);
+    plain.check("iloss_suppression", None, 2.0);
     plain.check("iloss_rate", Some("age"), age_loss / 6.0);
     plain.check("iloss_rate", None, (age_loss + job_loss) / 12.0);
     plain.check("vmr", None, 0.0);

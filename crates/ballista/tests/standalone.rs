@@ -165,3 +165,28 @@ async fn statements_that_write_a_release_explain_themselves_or_say_what_to_write
     rows(&cluster, &format!("CREATE VIEW seen AS SELECT * FROM {CALL}")).await.unwrap();
     assert_eq!(number(&cluster, "SELECT count(*) FROM seen").await, 1000);
 }
+
+/// Half of the rows are in a row group of which the file has no statistics.
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_queries_read_what_is_in_a_file() {
+    let directory = crate::directory(100);
+    let cluster = cluster(directory.path()).await;
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/partial_statistics.parquet");
+    let sql = format!("CREATE EXTERNAL TABLE partial STORED AS PARQUET LOCATION '{file}'");
+    rows(&cluster, &sql).await.unwrap();
+    for collect in [true, false] {
+        let set = format!("SET datafusion.execution.collect_statistics = {collect}");
+        rows(&cluster, &set).await.unwrap();
+        for (expression, expected) in [
+            ("count(DISTINCT note) FROM partial", 2),
+            ("max(length(note)) FROM partial", 5000),
+            ("length(max(note)) FROM partial", 5000),
+            ("count(*) FROM partial WHERE isnan(score)", 10),
+            ("count(*) FROM partial WHERE score > 1e9", 10),
+        ] {
+            let found = number(&cluster, &format!("SELECT {expression}")).await;
+            assert_eq!(found, expected, "{expression}, collect_statistics = {collect}");
+        }
+    }
+}

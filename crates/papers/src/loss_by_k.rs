@@ -4,20 +4,16 @@
 //! a range and counted against the range of all ages; the other columns climb their hierarchies. `alpha_k` is not here: it
 //! publishes quasi-identifiers as they are.
 
-use std::sync::Arc;
-use std::time::Instant;
+use datafusion::common::Result;
 
-use datafusion::common::{Result, exec_datafusion_err};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::TryStreamExt;
-
+use crate::Report;
 use crate::columns::{Column, hierarchies, names, quoted};
+use crate::line::Line;
 use crate::people::{AdultRows, Wanted};
-use crate::plot::{LinePlot, Series, Start};
-use crate::table::{Table, number};
-use crate::workspace::{Workspace, release_in};
+use crate::plot::{LinePlot, Start};
+use crate::workspace::Workspace;
 
-const KS: [u32; 6] = [2, 5, 10, 25, 50, 100];
+const KS: [f64; 6] = [2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 const METHODS: [&str; 10] = [
     "layered",
@@ -32,6 +28,9 @@ const METHODS: [&str; 10] = [
     "datafly",
 ];
 
+/// Lines that can still be told apart in one plot.
+const LINES: usize = 5;
+
 const QUASI_IDENTIFIERS: &[Column] = &[
     ("sex", Some("sex_levels")),
     ("age", None),
@@ -43,38 +42,34 @@ const QUASI_IDENTIFIERS: &[Column] = &[
     ("salary_class", Some("salary_class_levels")),
 ];
 
-pub async fn run(workspace: &Workspace) -> Result<()> {
+pub async fn run(workspace: &Workspace) -> Result<Report> {
     let wanted = Wanted {
-        sample: QUASI_IDENTIFIERS,
+        sample: QUASI_IDENTIFIERS.to_vec(),
         sample_rows: 30_162,
-        adult: QUASI_IDENTIFIERS,
+        adult: QUASI_IDENTIFIERS.to_vec(),
         adult_rows: AdultRows::Training,
     };
     let people = workspace.load_people(&wanted).await?;
     let ks = workspace.points(&KS);
-    let shown: Vec<String> = ks.iter().map(u32::to_string).collect();
-    let heads = ["k"].into_iter().chain(shown.iter().map(String::as_str)).chain(["seconds"]);
-    let title = format!("Loss (NCP per cell), {}", people.title);
-    let table = Table::start(&title, &heads.collect::<Vec<_>>());
-    let mut series = Vec::new();
+    let mut lines = Vec::new();
     for method in METHODS {
-        let start = Instant::now();
-        let mut points = Vec::new();
-        for k in &ks {
-            points.push((f64::from(*k), loss(workspace, method, *k).await?));
-        }
-        let seconds = format!("{:.1}", start.elapsed().as_secs_f64());
-        table.row(method, points.iter().map(|(_, loss)| number(*loss)).chain([seconds]));
-        series.push(Series { name: method.to_owned(), points });
+        let loss = async |k| loss(workspace, method, k).await;
+        lines.push(Line::measure(method.to_owned(), &ks, loss).await);
     }
-    table.end();
-    let (x_label, y_label) = ("k".to_owned(), "NCP per cell".to_owned());
-    let plot = LinePlot { title, x_label, y_label, y_start: Start::Zero, series };
-    workspace.draw("loss.svg", &plot)
+    let plot = |(number, lines): (usize, &[Line])| LinePlot {
+        title: format!("Loss of every method, {} of 2", number + 1),
+        setting: String::new(),
+        axis: "k".to_owned(),
+        y_label: "NCP per cell".to_owned(),
+        start: Start::Zero,
+        lines: lines.to_vec(),
+    };
+    let plots = lines.chunks(LINES).enumerate().map(plot).collect();
+    Ok(Report { people: people.title, plots, claims: Vec::new() })
 }
 
 /// The loss that the operator reports.
-async fn loss(workspace: &Workspace, method: &str, k: u32) -> Result<f64> {
+async fn loss(workspace: &Workspace, method: &str, k: f64) -> Result<f64> {
     // What a method leaves out counts as lost, however much it is.
     let sql = format!(
         "SELECT * FROM anonymize(people, k => {k}, method => '{method}', suppression_limit => 1, \
@@ -82,11 +77,5 @@ async fn loss(workspace: &Workspace, method: &str, k: u32) -> Result<f64> {
         quoted(&names(QUASI_IDENTIFIERS)),
         hierarchies(QUASI_IDENTIFIERS)
     );
-    let plan = workspace.context.sql(&sql).await?.create_physical_plan().await?;
-    let mut rows = execute_stream(Arc::clone(&plan), workspace.context.task_ctx())?;
-    while rows.try_next().await?.is_some() {}
-    let metrics = release_in(&plan)?.metrics().unwrap_or_default();
-    let loss = metrics.iter().find(|metric| metric.value().name() == "loss");
-    let loss = loss.and_then(|metric| metric.value().to_string().parse().ok());
-    loss.ok_or_else(|| exec_datafusion_err!("the operator reports no loss"))
+    workspace.release(&sql).await?.loss()
 }

@@ -1,15 +1,14 @@
 //! The people of the experiments: the Adult census where there is one, otherwise `sample_census`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::common::{Result, exec_err};
-use datafusion::datasource::MemTable;
 use datafusion::prelude::CsvReadOptions;
 
 use crate::columns::{Column, names};
+use crate::random::Random;
 use crate::workspace::Workspace;
 
 /// Adult's hierarchies have no file for `relationship`.
@@ -21,10 +20,10 @@ const RELATIONSHIP_LEVELS: &str = "SELECT * FROM (VALUES
 /// The columns and rows that an experiment works on.
 pub struct Wanted {
     /// Columns of `sample_census`.
-    pub sample: &'static [Column],
+    pub sample: Vec<Column>,
     pub sample_rows: usize,
     /// Columns of the Adult census.
-    pub adult: &'static [Column],
+    pub adult: Vec<Column>,
     pub adult_rows: AdultRows,
 }
 
@@ -43,7 +42,7 @@ pub enum AdultRows {
 pub struct People {
     pub title: String,
     pub is_adult: bool,
-    pub columns: &'static [Column],
+    pub columns: Vec<Column>,
     pub rows: usize,
 }
 
@@ -54,7 +53,7 @@ impl Workspace {
             (None, _) => {
                 let rows = self.rows(wanted.sample_rows);
                 let source = format!("sample_census(rows => {rows}, seed => 7)");
-                (source, wanted.sample, rows)
+                (source, &wanted.sample, rows)
             }
             (Some(directory), rows) => {
                 let at_most = match rows {
@@ -62,7 +61,7 @@ impl Workspace {
                     AdultRows::Training | AdultRows::All => usize::MAX,
                 };
                 let source = self.open_adult(directory, wanted).await?;
-                (source, wanted.adult, self.rows(at_most))
+                (source, &wanted.adult, self.rows(at_most))
             }
         };
         // Batches come in any order; sorted rows are drawn alike every time.
@@ -70,8 +69,7 @@ impl Workspace {
         let sql = format!("SELECT {names} FROM {source} ORDER BY {names}");
         let people = draw(&self.query(&sql).await?, rows)?;
         let rows = people.num_rows();
-        let table = MemTable::try_new(people.schema(), vec![vec![people]])?;
-        self.context.register_table("people", Arc::new(table))?;
+        self.register("people", people)?;
         for (name, hierarchy) in columns {
             if hierarchy.is_some_and(|hierarchy| hierarchy.ends_with("_levels")) {
                 self.load_levels(name).await?;
@@ -81,9 +79,17 @@ impl Workspace {
         Ok(People {
             title: format!("{name}, {rows} rows"),
             is_adult: adult.is_some(),
-            columns,
+            columns: columns.clone(),
             rows,
         })
+    }
+
+    /// The name of a table with this many of the people, drawn at random but always the same.
+    pub(crate) async fn sample_people(&self, rows: usize) -> Result<String> {
+        let people = draw(&self.query("SELECT * FROM people").await?, rows)?;
+        let name = format!("people_{rows}");
+        self.register(&name, people)?;
+        Ok(name)
     }
 
     /// The wanted rows in SQL, columns under names without dashes.
@@ -95,7 +101,7 @@ impl Workspace {
         let path = directory.join(file).display().to_string();
         let options = CsvReadOptions::new().delimiter(delimiter);
         self.context.register_csv("adult_file", path, options).await?;
-        let names = names(wanted.adult);
+        let names = names(&wanted.adult);
         let renamed = names.iter().map(|name| format!("\"{}\" AS {name}", dashed(name)));
         let renamed = renamed.collect::<Vec<_>>().join(", ");
         let complete = names.iter().map(|name| format!("{name} IS NOT NULL"));
@@ -135,12 +141,9 @@ fn draw(batches: &[RecordBatch], at_most: usize) -> Result<RecordBatch> {
         return Ok(all);
     }
     let mut rows: Vec<u32> = (0..all.num_rows() as u32).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut random = Random::new(1);
     for at in 0..at_most {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let other = at + (state % (rows.len() - at) as u64) as usize;
+        let other = at + random.below((rows.len() - at) as u64) as usize;
         rows.swap(at, other);
     }
     rows.truncate(at_most);

@@ -1,45 +1,37 @@
-//! Line plots as SVG text, without a dependency, readable on light and on dark pages.
+//! Line plots as SVG, without a dependency. Colours and fonts come from the page.
 
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 440.0;
+use crate::line::Line;
+use crate::table::{markdown, number};
+use crate::variant::{AS_PRINTED, method_of};
 
-/// The area between the axes. The legend stands to the right of it.
-const LEFT: f64 = 76.0;
-const RIGHT: f64 = 548.0;
-const TOP: f64 = 48.0;
-const BOTTOM: f64 = 384.0;
+const WIDTH: f64 = 520.0;
+const HEIGHT: f64 = 340.0;
+
+/// The area between the axes.
+const LEFT: f64 = 72.0;
+const RIGHT: f64 = 494.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 282.0;
 
 /// About how many steps an axis is cut into.
-const STEPS: f64 = 6.0;
+const STEPS: f64 = 5.0;
 
-/// More different x values than this do not get a tick each.
-const MAX_X_VALUES: usize = 10;
+/// More different places than this do not get a tick each.
+const MAX_TICKS: usize = 11;
 
-/// Colours that stay apart for colour-blind readers, on white and on black.
-const COLOURS: [(&str, &str); 6] = [
-    ("#0072b2", "#56b4e9"),
-    ("#d55e00", "#ff9a4d"),
-    ("#00805e", "#2fd3a5"),
-    ("#a8467f", "#eba3cd"),
-    ("#7a6a00", "#f0e442"),
-    ("#555555", "#bbbbbb"),
-];
+/// Places closer than this on the picture share a label.
+const LABEL_WIDTH: f64 = 34.0;
 
-/// Lines that cover each other stay visible by their dashes and the shape of their marks.
-const DASHES: [&str; 4] = ["none", "7 6", "2 4", "9 4 2 4"];
+/// Axes whose last place is so many times the first are logarithmic.
+const LOGARITHMIC_FROM: f64 = 20.0;
 
-/// One line of a plot.
-pub struct Series {
-    /// What the legend calls it.
-    pub name: String,
-    /// Its points, in the order in which they are joined.
-    pub points: Vec<(f64, f64)>,
-}
+/// Colours of the style sheet.
+const COLOURS: usize = 6;
 
 /// What the y axis starts with.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// Zero: heights can be compared.
     Zero,
@@ -47,63 +39,150 @@ pub enum Start {
     Lowest,
 }
 
-/// A plot of lines over common axes.
+/// Lines over common axes.
+#[derive(Debug, Clone)]
 pub struct LinePlot {
     pub title: String,
-    pub x_label: String,
+    /// What is the same for all points and other plots have otherwise; checks name it.
+    pub setting: String,
+    /// What the x axis shows.
+    pub axis: String,
     pub y_label: String,
-    pub y_start: Start,
-    pub series: Vec<Series>,
+    pub start: Start,
+    pub lines: Vec<Line>,
 }
 
 impl LinePlot {
-    /// The plot as a document of its own.
-    pub fn to_svg(&self) -> String {
+    /// The numbers of all lines as text.
+    pub fn to_markdown(&self) -> String {
+        let names = self.lines.iter().map(|line| line.name.as_str());
+        let heads: Vec<&str> = [self.axis.as_str()].into_iter().chain(names).collect();
+        let mut text =
+            format!("{}: {}\n\n{}", self.title, self.y_label, markdown(&heads, &self.rows()));
+        for (name, reason) in self.refused() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "\n{name} was not measured: {reason}");
+        }
+        text
+    }
+
+    /// The numbers of all lines, by place.
+    pub fn rows(&self) -> Vec<Vec<String>> {
+        let mut places: Vec<f64> = self.measured().flatten().map(|point| point.0).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let cell = |line: &Line, place: f64| {
+            let points = line.points.as_ref().ok()?;
+            points.iter().find(|point| point.0 == place).map(|point| number(point.1))
+        };
+        let row = |place: &f64| {
+            let cells =
+                self.lines.iter().map(|line| cell(line, *place).unwrap_or_else(|| "–".to_owned()));
+            [place.to_string()].into_iter().chain(cells).collect()
+        };
+        places.iter().map(row).collect()
+    }
+
+    /// The lines that the engine refused, and why.
+    pub fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.lines
+            .iter()
+            .filter_map(|line| Some((line.name.as_str(), line.points.as_ref().err()?.as_str())))
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &Vec<(f64, f64)>> {
+        self.lines.iter().filter_map(|line| line.points.as_ref().ok())
+    }
+
+    /// The picture and its legend.
+    pub fn to_html(&self) -> String {
         // A measure that is NULL has no place.
         let has_place = |point: &&(f64, f64)| point.1.is_finite();
-        let points = || self.series.iter().flat_map(|series| &series.points).filter(has_place);
+        let points = || self.measured().flatten().filter(has_place);
         let x = Axis::over_x(points().map(|point| point.0).collect());
         let heights: Vec<f64> = points().map(|point| point.1).collect();
-        let y = Axis::over_y(&heights, self.y_start);
-        let mut marks = Vec::new();
-        for tick in &x.ticks {
-            let (at, middle) = (x.place(*tick, LEFT, RIGHT), BOTTOM + 19.0);
-            marks.push(line("axis", (at, BOTTOM), (at, BOTTOM + 5.0)));
-            marks.push(text("middle", (at, middle), &x.label(*tick)));
-        }
-        for tick in &y.ticks {
-            let at = y.place(*tick, BOTTOM, TOP);
-            marks.push(line("grid", (LEFT, at), (RIGHT, at)));
-            marks.push(text("end", (LEFT - 8.0, at + 4.0), &y.label(*tick)));
-        }
-        marks.push(line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)));
-        marks.push(line("axis", (LEFT, BOTTOM), (LEFT, TOP)));
+        let y = Axis::over_y(&heights, self.start);
+        let mut marks = axes(&x, &y);
         let centre = ((LEFT + RIGHT) / 2.0, (TOP + BOTTOM) / 2.0);
-        marks.push(text("middle title", (centre.0, 26.0), &self.title));
-        marks.push(text("middle", (centre.0, HEIGHT - 14.0), &self.x_label));
+        let scale = if x.logarithmic { " (logarithmic)" } else { "" };
+        marks.push(text("middle", (centre.0, HEIGHT - 12.0), &format!("{}{scale}", self.axis)));
+        let y_label = text("middle", (0.0, 0.0), &self.y_label);
         marks.push(format!(
-            "<g transform=\"translate(18 {:.1}) rotate(-90)\">{}</g>",
-            centre.1,
-            text("middle", (0.0, 0.0), &self.y_label)
+            "<g transform=\"translate(15 {:.1}) rotate(-90)\">{y_label}</g>",
+            centre.1
         ));
-        for (index, series) in self.series.iter().enumerate() {
+        let mut legend = String::new();
+        let mut curves = Vec::new();
+        for line in &self.lines {
+            let Ok(points) = &line.points else { continue };
+            let style = self.style(&line.name);
             let place =
                 |point: &(f64, f64)| (x.place(point.0, LEFT, RIGHT), y.place(point.1, BOTTOM, TOP));
-            let points = series.points.iter().filter(has_place).map(place);
-            marks.push(curve(index, &points.collect::<Vec<_>>()));
-            let entry = TOP + 12.0 + 24.0 * index as f64;
-            marks.push(curve(index, &[(RIGHT + 16.0, entry), (RIGHT + 50.0, entry)]));
-            marks.push(text("start", (RIGHT + 60.0, entry + 4.0), &series.name));
+            let points = points.iter().filter(has_place).map(place).collect::<Vec<_>>();
+            curves.push(style.curve(&points));
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                legend,
+                "<li><svg viewBox=\"0 0 40 14\" width=\"40\" height=\"14\" \
+                 aria-hidden=\"true\">{}</svg>{}</li>",
+                style.curve(&[(6.0, 7.0), (34.0, 7.0)]),
+                escaped(&line.name)
+            );
         }
+        // The first line is what a plot is about: it covers the others.
+        marks.extend(curves.into_iter().rev());
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
-             width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\">\n<title>{}</title>\n\
-             <style>\n{}</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n\
-             {}\n</svg>\n",
-            escaped(&self.title),
-            style(self.series.len()),
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n<title>{}</title>\n{}\n</svg>\n\
+             <ul class=\"legend\">\n{legend}</ul>\n",
+            escaped(&format!("{}: {} by {}", self.title, self.y_label, self.axis)),
             marks.join("\n")
         )
+    }
+
+    /// Both versions of a method have one colour; the one that its paper prints is dashed.
+    fn style(&self, name: &str) -> Style {
+        let mut methods: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            let method = method_of(&line.name);
+            if !methods.contains(&method) {
+                methods.push(method);
+            }
+        }
+        let index = methods.iter().position(|known| *known == method_of(name));
+        Style { colour: index.unwrap_or_default() % COLOURS, dashed: name.ends_with(AS_PRINTED) }
+    }
+}
+
+/// How a line is drawn.
+struct Style {
+    colour: usize,
+    dashed: bool,
+}
+
+impl Style {
+    /// The joined points with a mark at each: hollow squares on dashed lines, which stay visible under others.
+    fn curve(&self, points: &[(f64, f64)]) -> String {
+        let Self { colour, dashed } = self;
+        let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let dash = if *dashed { " dashed" } else { "" };
+        let mut curve =
+            format!("<polyline class=\"s{colour}{dash}\" points=\"{}\"/>", joined.join(" "));
+        for (x, y) in points {
+            // Writing to a string cannot fail.
+            let _ = match dashed {
+                false => write!(
+                    curve,
+                    "<circle class=\"f{colour}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>"
+                ),
+                true => write!(
+                    curve,
+                    "<rect class=\"hollow s{colour}\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\"/>",
+                    x - 4.5,
+                    y - 4.5
+                ),
+            };
+        }
+        curve
     }
 }
 
@@ -113,6 +192,8 @@ struct Axis {
     end: f64,
     ticks: Vec<f64>,
     decimals: usize,
+    /// Equal distances are equal ratios.
+    logarithmic: bool,
 }
 
 impl Axis {
@@ -120,8 +201,10 @@ impl Axis {
         values.sort_by(f64::total_cmp);
         values.dedup();
         match (values.first(), values.last()) {
-            (Some(start), Some(end)) if values.len() <= MAX_X_VALUES && start < end => {
-                Self { start: *start, end: *end, decimals: decimals(&values), ticks: values }
+            (Some(start), Some(end)) if values.len() <= MAX_TICKS && start < end => {
+                let logarithmic = *start > 0.0 && end / start >= LOGARITHMIC_FROM;
+                let (start, end) = (*start, *end);
+                Self { start, end, decimals: decimals(&values), ticks: values, logarithmic }
             }
             _ => Self::over_y(&values, Start::Lowest),
         }
@@ -137,17 +220,47 @@ impl Axis {
         let (first, last) = ((low / step).floor(), (high / step).ceil());
         let ticks: Vec<f64> =
             (0..=(last - first) as usize).map(|tick| (first + tick as f64) * step).collect();
-        Self { start: first * step, end: last * step, decimals: decimals(&[step]), ticks }
+        let (start, end) = (first * step, last * step);
+        Self { start, end, decimals: decimals(&[step]), ticks, logarithmic: false }
     }
 
     /// Where a value lies between two ends of the picture.
     fn place(&self, value: f64, from: f64, to: f64) -> f64 {
-        from + (value - self.start) / (self.end - self.start) * (to - from)
+        let share = match self.logarithmic {
+            true => (value / self.start).ln() / (self.end / self.start).ln(),
+            false => (value - self.start) / (self.end - self.start),
+        };
+        from + share * (to - from)
     }
 
     fn label(&self, value: f64) -> String {
-        format!("{value:.*}", self.decimals)
+        match value.abs() {
+            size if size >= 1e6 => format!("{} M", value / 1e6),
+            size if size >= 1e4 => number(value),
+            _ => format!("{value:.*}", self.decimals),
+        }
     }
+}
+
+fn axes(x: &Axis, y: &Axis) -> Vec<String> {
+    let mut marks = Vec::new();
+    let mut labelled = f64::NEG_INFINITY;
+    for tick in &x.ticks {
+        let at = x.place(*tick, LEFT, RIGHT);
+        marks.push(line("axis", (at, BOTTOM), (at, BOTTOM + 5.0)));
+        if at - labelled >= LABEL_WIDTH {
+            marks.push(text("middle", (at, BOTTOM + 20.0), &x.label(*tick)));
+            labelled = at;
+        }
+    }
+    for tick in &y.ticks {
+        let at = y.place(*tick, BOTTOM, TOP);
+        marks.push(line("grid", (LEFT, at), (RIGHT, at)));
+        marks.push(text("end", (LEFT - 7.0, at + 4.5), &y.label(*tick)));
+    }
+    marks.push(line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)));
+    marks.push(line("axis", (LEFT, BOTTOM), (LEFT, TOP)));
+    marks
 }
 
 /// The next 1, 2 or 5 times a power of ten.
@@ -166,51 +279,6 @@ fn decimals(values: &[f64]) -> usize {
     (0..6).find(exact).unwrap_or(6)
 }
 
-fn style(series: usize) -> String {
-    let mut style = String::from(
-        ".page { fill: #ffffff } text { fill: #222222; font: 13px sans-serif }\n\
-         .title { font-size: 15px; font-weight: bold }\n\
-         .axis { stroke: #444444 } .grid { stroke: #dddddd }\n\
-         polyline { fill: none; stroke-width: 2 } .hollow { fill: none; stroke-width: 2 }\n",
-    );
-    let mut dark = String::from(
-        ".page { fill: #16181d } text { fill: #e6e6e6 }\n\
-         .axis { stroke: #b0b0b0 } .grid { stroke: #33373f }\n",
-    );
-    for index in 0..series {
-        let (on_light, on_dark) = COLOURS[index % COLOURS.len()];
-        let dash = DASHES[index % DASHES.len()];
-        for (sheet, colour) in [(&mut style, on_light), (&mut dark, on_dark)] {
-            // Writing to a string cannot fail.
-            let _ =
-                writeln!(sheet, ".s{index} {{ stroke: {colour} }} .f{index} {{ fill: {colour} }}");
-        }
-        let _ = writeln!(style, "polyline.s{index} {{ stroke-dasharray: {dash} }}");
-    }
-    format!("{style}@media (prefers-color-scheme: dark) {{\n{dark}}}\n")
-}
-
-/// The joined points with a mark at each; every second line has larger, hollow marks.
-fn curve(index: usize, points: &[(f64, f64)]) -> String {
-    let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-    let mut curve = format!("<polyline class=\"s{index}\" points=\"{}\"/>", joined.join(" "));
-    for (x, y) in points {
-        // Writing to a string cannot fail.
-        let _ = match index % 2 {
-            0 => {
-                write!(curve, "<circle class=\"f{index}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>")
-            }
-            _ => write!(
-                curve,
-                "<rect class=\"hollow s{index}\" x=\"{:.1}\" y=\"{:.1}\" width=\"9\" height=\"9\"/>",
-                x - 4.5,
-                y - 4.5
-            ),
-        };
-    }
-    curve
-}
-
 fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
     format!(
         "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
@@ -218,17 +286,16 @@ fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
     )
 }
 
-/// Text by a class whose first word is how it is anchored.
-fn text(class: &str, at: (f64, f64), content: &str) -> String {
-    let anchor = class.split(' ').next().unwrap_or(class);
+fn text(anchor: &str, at: (f64, f64), content: &str) -> String {
     format!(
-        "<text class=\"{class}\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        "<text text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         at.0,
         at.1,
         escaped(content)
     )
 }
 
-fn escaped(text: &str) -> String {
+/// Text for HTML and SVG.
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -1,47 +1,42 @@
-//! What every experiment needs: a session, how large it is to be, and a place for its plots.
+//! What every experiment needs: a session, how large it is to be, and releases with what they tell of themselves.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::Float64Type;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, exec_datafusion_err};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::AnonymizeExec;
-
-use crate::plot::LinePlot;
 
 /// Rows of `--quick`.
 const QUICK_ROWS: usize = 2_000;
 
 /// How the experiments are run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Setting {
     /// Whether to try everything on few rows, with few points and runs.
     pub quick: bool,
-    /// Where each experiment has a directory for its plots.
-    pub output: PathBuf,
     /// The directory of the Adult census; `sample_census` without it.
     pub adult: Option<PathBuf>,
 }
 
-/// The session of one experiment, its setting, and the directory of its plots.
+/// The session of one experiment, and its setting.
 pub struct Workspace {
     pub(crate) context: SessionContext,
     pub(crate) setting: Setting,
-    plots: PathBuf,
 }
 
 impl Workspace {
-    pub(crate) fn new(setting: &Setting, experiment: &str) -> Result<Self> {
-        let plots = setting.output.join(experiment);
-        std::fs::create_dir_all(&plots)?;
+    pub(crate) fn new(setting: &Setting) -> Result<Self> {
         let context = SessionContext::new();
         datafusion_anonymize::register_all(&context)?;
         anonymize_sample::register(&context)?;
-        Ok(Self { context, setting: setting.clone(), plots })
+        Ok(Self { context, setting: setting.clone() })
     }
 
     /// This many rows, or the few of a quick run.
@@ -62,8 +57,22 @@ impl Workspace {
         }
     }
 
+    /// A table in memory, in place of one that has this name.
+    pub(crate) fn register(&self, name: &str, rows: RecordBatch) -> Result<()> {
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+        self.context.deregister_table(name)?;
+        self.context.register_table(name, Arc::new(table))?;
+        Ok(())
+    }
+
     pub(crate) async fn query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         self.context.sql(sql).await?.collect().await
+    }
+
+    /// The numbers of a query that has one row.
+    pub(crate) async fn numbers(&self, sql: &str) -> Result<Vec<f64>> {
+        let batches = self.query(sql).await?;
+        numbers(&batches)
     }
 
     /// What a report says of the whole table, or of the column it speaks of where it says nothing of the table.
@@ -80,8 +89,52 @@ impl Workspace {
         Ok(Measures(measures))
     }
 
-    pub(crate) fn draw(&self, file: &str, plot: &LinePlot) -> Result<()> {
-        Ok(std::fs::write(self.plots.join(file), plot.to_svg())?)
+    /// Runs a query that makes a release.
+    pub(crate) async fn release(&self, sql: &str) -> Result<Release> {
+        let plan = self.context.sql(sql).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), self.context.task_ctx()).await?;
+        Ok(Release { plan, batches })
+    }
+}
+
+/// The numbers of the only row.
+pub(crate) fn numbers(batches: &[RecordBatch]) -> Result<Vec<f64>> {
+    let row = batches.iter().find(|batch| batch.num_rows() == 1);
+    let row = row.ok_or_else(|| exec_datafusion_err!("the query has no row"))?;
+    let number = |column: &ArrayRef| {
+        let column = cast(column, &DataType::Float64)?;
+        let column = column.as_primitive::<Float64Type>();
+        Ok(if column.is_null(0) { f64::NAN } else { column.value(0) })
+    };
+    row.columns().iter().map(number).collect()
+}
+
+/// What a query that makes a release gave.
+pub(crate) struct Release {
+    plan: Arc<dyn ExecutionPlan>,
+    pub(crate) batches: Vec<RecordBatch>,
+}
+
+impl Release {
+    /// Milliseconds from codes to classes.
+    pub(crate) fn forming(&self) -> Result<f64> {
+        let metrics = release_in(&self.plan)?.metrics().unwrap_or_default();
+        let time = metrics.sum_by_name("partition_time");
+        let time = time.ok_or_else(|| exec_datafusion_err!("the operator reports no time"))?;
+        Ok(time.as_usize() as f64 / 1e6)
+    }
+
+    pub(crate) fn precision(&self) -> Result<f64> {
+        let precision = release_in(&self.plan)?.precision();
+        precision.ok_or_else(|| exec_datafusion_err!("the release has no constraints"))
+    }
+
+    /// NCP per cell.
+    pub(crate) fn loss(&self) -> Result<f64> {
+        let metrics = release_in(&self.plan)?.metrics().unwrap_or_default();
+        let loss = metrics.iter().find(|metric| metric.value().name() == "loss");
+        let loss = loss.and_then(|metric| metric.value().to_string().parse().ok());
+        loss.ok_or_else(|| exec_datafusion_err!("the operator reports no loss"))
     }
 }
 
@@ -97,7 +150,7 @@ impl Measures {
 }
 
 /// The operator of a release in a plan.
-pub(crate) fn release_in(plan: &Arc<dyn ExecutionPlan>) -> Result<&AnonymizeExec> {
+fn release_in(plan: &Arc<dyn ExecutionPlan>) -> Result<&AnonymizeExec> {
     fn find(plan: &Arc<dyn ExecutionPlan>) -> Option<&AnonymizeExec> {
         let below = || plan.children().into_iter().find_map(find);
         plan.downcast_ref::<AnonymizeExec>().or_else(below)

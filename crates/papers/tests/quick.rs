@@ -1,4 +1,4 @@
-//! Every experiment runs, on few rows.
+//! Every experiment runs, on few rows: every claim has its verdict, and the page every plot.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 
 use papers::EXPERIMENTS;
 use tempfile::TempDir;
+
+/// The claims of the five papers.
+const CLAIMS: [(&str, usize); 5] = [("P1", 8), ("P2", 9), ("P3", 8), ("P4", 8), ("P5", 8)];
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_papers"));
@@ -35,51 +38,109 @@ fn tables(text: &str) -> Vec<Vec<Vec<String>>> {
     tables
 }
 
-fn check(name: &str, output: &Output, plots: &Path) {
-    let printed = text(&output.stdout);
-    assert!(output.status.success(), "{name}: {}", text(&output.stderr));
-    assert!(printed.contains(&format!("# {name}: ")), "{name}: {printed}");
-    let tables = tables(&printed);
-    assert!(!tables.is_empty(), "{name}: no table\n{printed}");
-    for table in tables {
-        assert!(table.len() > 2, "{name}: a table without rows\n{printed}");
+/// What an experiment prints: numbers of every plot, and a table and a verdict for every claim.
+fn check_printed(printed: &str) {
+    assert!(!printed.contains("not measured"), "{printed}");
+    assert!(!printed.contains("NaN"), "{printed}");
+    for table in tables(printed) {
+        assert!(table.len() > 2, "a table without rows\n{printed}");
         for row in &table {
-            assert_eq!(row.len(), table[0].len(), "{name}: {row:?}");
-            assert!(row.iter().all(|cell| !cell.is_empty() && cell != "NaN"), "{name}: {row:?}");
+            assert_eq!(row.len(), table[0].len(), "{row:?}");
+            // Only the head of the column that says where is empty.
+            assert!(row[1..].iter().all(|cell| !cell.is_empty()), "{row:?}");
         }
     }
-    let drawn: Vec<_> = plots.join(name).read_dir().unwrap().map(|file| file.unwrap()).collect();
-    assert!(!drawn.is_empty(), "{name}: no plot");
-    for file in drawn {
-        let plot = std::fs::read_to_string(file.path()).unwrap();
-        assert!(plot.contains("<polyline"), "{name}: nothing in {}", file.path().display());
-        assert!(!plot.contains("NaN"), "{name}: no number in {}", file.path().display());
+    for (paper, claims) in CLAIMS {
+        for number in 1..=claims {
+            let title = format!("\n## {paper}.{number} ");
+            let claim = printed.split(&title).nth(1).unwrap_or_else(|| panic!("no {title}"));
+            let claim = claim.split("\n## ").next().unwrap();
+            let verdict = claim.lines().find_map(|line| line.strip_prefix("Verdict: ")).unwrap();
+            let verdicts: Vec<&str> =
+                verdict.split("with variant => 'paper'; by default:").collect();
+            assert_eq!(verdicts.len(), 2, "{verdict}");
+            for verdict in verdicts {
+                let known = ["holds", "does not hold"].iter().any(|known| verdict.contains(known));
+                assert!(known, "{title}: {verdict}");
+            }
+        }
     }
+    let claims = CLAIMS.iter().map(|(_, claims)| claims).sum::<usize>();
+    assert_eq!(printed.matches("\nVerdict: ").count(), claims, "a claim that is not listed here");
 }
 
-#[test]
-fn every_experiment_runs_on_sample_census() {
-    let directory = TempDir::new().unwrap();
+/// A page has all that was printed, as plots, and loads nothing.
+fn check_page(page: &str, printed: &str) {
+    // Every table that is no claim's has the numbers of a plot.
+    let claims = page.matches("<article ").count();
+    let plots = tables(printed).len() - claims;
+    assert_eq!(page.matches("<svg class=\"plot\"").count(), plots);
+    for figure in page.split("<figure>").skip(1) {
+        let drawn = figure.split("</svg>").next().unwrap();
+        assert!(drawn.contains("<polyline") && drawn.contains("<circle"), "nothing in {figure}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("not measured"));
+    for outside in ["http:", "https:", "src=", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "the page has {outside}");
+    }
     for experiment in EXPERIMENTS {
-        let mut command = program(&[experiment.name, "--quick", "--output"]);
-        command.arg(directory.path()).env_remove("ADULT_DIR");
-        check(experiment.name, &command.output().unwrap(), directory.path());
+        assert!(page.contains(&format!("<section id=\"{}\">", experiment.name)));
+    }
+    for (paper, claims) in CLAIMS {
+        for number in 1..=claims {
+            assert!(page.contains(&format!("<article id=\"{paper}.{number}\">")));
+            assert!(page.contains(&format!("href=\"#{paper}.{number}\"")));
+        }
     }
 }
 
+fn check_all(output: &Output, directory: &Path) {
+    let printed = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for experiment in EXPERIMENTS {
+        assert!(printed.contains(&format!("# {}: ", experiment.name)), "{}", experiment.name);
+    }
+    check_printed(&printed);
+    check_page(&std::fs::read_to_string(directory.join("page.html")).unwrap(), &printed);
+    let summary = std::fs::read_to_string(directory.join("summary.md")).unwrap();
+    for (paper, claims) in CLAIMS {
+        assert_eq!(summary.matches(&format!("| **{paper}.")).count(), claims);
+    }
+    for table in tables(&summary) {
+        assert!(
+            table
+                .iter()
+                .all(|row| row.len() == table[0].len() && row.iter().all(|cell| !cell.is_empty()))
+        );
+    }
+}
+
+/// Runs all of them.
+fn run_quick(adult: bool) {
+    let directory = TempDir::new().unwrap();
+    let mut command = program(&["--quick", "--page"]);
+    command
+        .arg(directory.path().join("page.html"))
+        .arg("--markdown")
+        .arg(directory.path().join("summary.md"));
+    if !adult {
+        command.env_remove("ADULT_DIR");
+    }
+    check_all(&command.output().unwrap(), directory.path());
+}
+
 #[test]
-fn every_experiment_runs_on_adult() {
+fn every_claim_has_a_verdict_on_sample_census() {
+    run_quick(false);
+}
+
+#[test]
+fn every_claim_has_a_verdict_on_adult() {
     if std::env::var_os("ADULT_DIR").is_none() {
         println!("SKIPPED, nothing was checked: ADULT_DIR is not set");
         return;
     }
-    let directory = TempDir::new().unwrap();
-    // Without names: all of them.
-    let mut command = program(&["--quick", "--output"]);
-    let output = command.arg(directory.path()).output().unwrap();
-    for experiment in EXPERIMENTS {
-        check(experiment.name, &output, directory.path());
-    }
+    run_quick(true);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `manifest.json`: what a release is, without a value of the data.
 
-use datafusion_anonymize::told_value;
+use datafusion_anonymize::round_measure;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -113,7 +113,7 @@ pub struct Measure {
 impl Measure {
     /// The measure as it is stored and served. Whether it holds was found before.
     pub(crate) fn told(self) -> Self {
-        let value = self.value.map(|value| told_value(&self.measure, value));
+        let value = self.value.map(|value| round_measure(&self.measure, value));
         Self { value, ..self }
     }
 

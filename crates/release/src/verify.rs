@@ -8,7 +8,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::TableReference;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::{three_digits, told_value};
+use datafusion_anonymize::{round_measure, round_to_three_digits};
 
 use crate::error::{Error, Result};
 use crate::job::{Checks, Format, Job};
@@ -129,7 +129,8 @@ fn persons(job: &Job, table: &Written) -> Vec<Measure> {
         let found = table.persons.iter().find(|(found, _)| *found == name);
         let value = found.map(|(_, value)| *value);
         // The operator has checked exact shares; this one is rounded.
-        let holds = target.map(|target| value.is_some_and(|value| value <= three_digits(target)));
+        let holds =
+            target.map(|target| value.is_some_and(|value| value <= round_to_three_digits(target)));
         Measure { measure: name.to_owned(), column: None, value, target, holds }
     };
     vec![measure("unit_share", job.anonymize.unit_share), measure("split_persons", None)]
@@ -323,7 +324,7 @@ impl Limit {
             true => value >= self.limit - ROUNDING,
             false => value <= self.limit + ROUNDING,
         });
-        let value = value.map(|value| told_value(self.measure, value));
+        let value = value.map(|value| round_measure(self.measure, value));
         Check { check: self.check.to_owned(), column, limit: self.limit, value, holds }
     }
 }

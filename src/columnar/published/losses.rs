@@ -15,7 +15,7 @@ use super::super::kernel_failed;
 use super::super::kind::Kind;
 use super::super::values::{as_integers, positions, write};
 use crate::error::Result;
-use crate::hierarchy::{Shape, TOP};
+use crate::hierarchy::{Shape, TOP, Tree};
 
 // The hash only finds places in a table.
 const STATE: FixedState = FixedState::with_seed(0);
@@ -82,13 +82,34 @@ impl Originals {
 pub struct CellLoss {
     /// NCP: the steps between its values over the steps between all.
     pub ncp: f64,
-    /// ILoss: its values over all values. More than 0 for every cell that was generalized.
+    /// ILoss: its values over all values, more than 0 for every cell that was generalized; NCP for floating-point numbers.
     pub iloss: f64,
+    /// Levels climbed over the height of the hierarchy, `None` where no hierarchy tells it.
+    pub climbed: Option<f64>,
 }
 
 impl CellLoss {
-    const NONE: Self = Self { ncp: 0.0, iloss: 0.0 };
-    const ALL: Self = Self { ncp: 1.0, iloss: 1.0 };
+    const NONE: Self = Self { ncp: 0.0, iloss: 0.0, climbed: Some(0.0) };
+    const ALL: Self = Self { ncp: 1.0, iloss: 1.0, climbed: Some(1.0) };
+}
+
+/// The most that nodes which are written alike have lost.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeLoss {
+    ncp: f64,
+    /// Levels climbed over the height of the hierarchy.
+    climbed: f64,
+}
+
+impl NodeLoss {
+    fn of(tree: &Tree, node: u32) -> Self {
+        let climbed = f64::from(tree.level(node)) / f64::from(tree.height().max(1));
+        Self { ncp: tree.loss(node), climbed }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self { ncp: self.ncp.max(other.ncp), climbed: self.climbed.max(other.climbed) }
+    }
 }
 
 /// What each cell of a published column lost.
@@ -109,9 +130,9 @@ pub struct CellLosses {
     /// Finds a value by how it is written.
     by_text: HashTable<u32>,
     /// The largest loss of the nodes with a label.
-    nodes: HashMap<String, f64, FixedState>,
+    nodes: HashMap<String, NodeLoss, FixedState>,
     /// The largest loss of the nodes with these ends.
-    by_ends: HashMap<(String, String), f64, FixedState>,
+    by_ends: HashMap<(String, String), NodeLoss, FixedState>,
     /// Positions of the values on their line; empty for values without one.
     line: Vec<f64>,
     /// Largest minus smallest position.
@@ -119,6 +140,8 @@ pub struct CellLosses {
     /// How many values the column could take: leaves of its table of labels, distance of the ends and
     /// 1 on a line, distinct values of all others.
     values: f64,
+    /// Whether ILoss counts them. Between two floating-point numbers there is no number of values.
+    counts_values: bool,
     /// The most parts that `, ` cuts a single value into.
     parts: usize,
 }
@@ -151,7 +174,19 @@ impl CellLosses {
             None if domain.kind.has_ranges() => width + 1.0,
             None => domain.written.len() as f64,
         };
-        Ok(Self { domain, missing, by_text, nodes, by_ends, line, width, values, parts })
+        let counts_values = leaves.is_some() || domain.kind != Kind::Float;
+        Ok(Self {
+            domain,
+            missing,
+            by_text,
+            nodes,
+            by_ends,
+            line,
+            width,
+            values,
+            counts_values,
+            parts,
+        })
     }
 
     /// The column's name.
@@ -164,15 +199,20 @@ impl CellLosses {
         self.missing
     }
 
+    /// Whether its values climb in a hierarchy.
+    pub fn has_hierarchy(&self) -> bool {
+        matches!(self.domain.axis.shape, Shape::Tree(_))
+    }
+
     /// Bytes held, roughly.
     pub fn memory(&self) -> usize {
-        let nodes: usize = self.nodes.keys().map(|label| label.len() + 40).sum();
+        let nodes: usize = self.nodes.keys().map(|label| label.len() + 48).sum();
         self.domain.values.get_array_memory_size()
             + self.domain.written.get_array_memory_size()
             + self.by_text.capacity() * 5
             + self.line.capacity() * size_of::<f64>()
             + nodes
-            + self.by_ends.len() * 96
+            + self.by_ends.len() * 104
     }
 
     /// The loss of a cell by its text, `None` if it cannot be understood.
@@ -183,8 +223,8 @@ impl CellLosses {
         if self.find(label).is_some() {
             return Some(CellLoss::NONE);
         }
-        if let Some(loss) = self.nodes.get(label) {
-            return Some(self.generalized(*loss));
+        if let Some(node) = self.nodes.get(label) {
+            return Some(self.at_node(*node));
         }
         match self.domain.kind {
             Kind::Text => self.set(label).map(|loss| self.generalized(loss)),
@@ -198,9 +238,17 @@ impl CellLosses {
 
     /// The loss of a cell that does not show its value any more.
     fn generalized(&self, ncp: f64) -> CellLoss {
+        if !self.counts_values {
+            return CellLoss { ncp, iloss: ncp, climbed: None };
+        }
         // NCP counts the steps between values, ILoss the values.
         let values = ncp * (self.values - 1.0) + 1.0;
-        CellLoss { ncp, iloss: (values / self.values.max(1.0)).min(1.0) }
+        CellLoss { ncp, iloss: (values / self.values.max(1.0)).min(1.0), climbed: None }
+    }
+
+    /// The loss of a cell that publishes a node of the hierarchy.
+    fn at_node(&self, node: NodeLoss) -> CellLoss {
+        CellLoss { climbed: Some(node.climbed), ..self.generalized(node.ncp) }
     }
 
     /// How many values a cell stands for that lost this much; all of them if nothing is known.
@@ -222,8 +270,8 @@ impl CellLosses {
             if ends.0 == ends.1 {
                 return Some(CellLoss::NONE);
             }
-            let ncp = self.node_loss(ends).unwrap_or_else(|| self.share(low[at], high[at]));
-            Some(self.generalized(ncp))
+            let node = self.node_loss(ends).map(|node| self.at_node(node));
+            node.or_else(|| Some(self.generalized(self.share(low[at], high[at]))))
         };
         Ok((0..lower.len()).map(loss).collect())
     }
@@ -235,14 +283,14 @@ impl CellLosses {
     }
 
     /// The loss of the hierarchy node with these ends, or over these two values.
-    fn node_loss(&self, ends: (&str, &str)) -> Option<f64> {
+    fn node_loss(&self, ends: (&str, &str)) -> Option<NodeLoss> {
         if let Some(loss) = self.by_ends.get(&(ends.0.to_owned(), ends.1.to_owned())) {
             return Some(*loss);
         }
         let Shape::Tree(tree) = &self.domain.axis.shape else { return None };
         let shift = u32::from(self.domain.axis.missing);
         let (one, other) = (self.find(ends.0)? + shift, self.find(ends.1)? + shift);
-        Some(tree.loss(tree.ancestor(one.min(other), one.max(other))))
+        Some(NodeLoss::of(tree, tree.ancestor(one.min(other), one.max(other))))
     }
 
     fn share(&self, low: f64, high: f64) -> f64 {
@@ -308,11 +356,12 @@ impl CellLosses {
 }
 
 /// The loss of every node by its ends, as the column writes them.
-fn losses_by_ends(domain: &Domain) -> Result<HashMap<(String, String), f64, FixedState>> {
+fn losses_by_ends(domain: &Domain) -> Result<HashMap<(String, String), NodeLoss, FixedState>> {
     let mut by_ends = HashMap::default();
     let Shape::Tree(tree) = &domain.axis.shape else { return Ok(by_ends) };
-    let nodes = (0..tree.nodes()).filter_map(|node| Some((tree.bounds(node)?, tree.loss(node))));
-    let (ends, losses): (Vec<_>, Vec<f64>) = nodes.unzip();
+    let nodes =
+        (0..tree.nodes()).filter_map(|node| Some((tree.bounds(node)?, NodeLoss::of(tree, node))));
+    let (ends, losses): (Vec<_>, Vec<NodeLoss>) = nodes.unzip();
     let written = |texts: StringArray| {
         let texts: ArrayRef = Arc::new(texts);
         let values =
@@ -324,19 +373,19 @@ fn losses_by_ends(domain: &Domain) -> Result<HashMap<(String, String), f64, Fixe
     for ((low, high), loss) in lower.iter().zip(&upper).zip(losses) {
         if let (Some(low), Some(high)) = (low, high) {
             let known = by_ends.entry((low.to_owned(), high.to_owned())).or_insert(loss);
-            *known = f64::max(*known, loss);
+            *known = known.max(loss);
         }
     }
     Ok(by_ends)
 }
 
-fn node_losses(shape: &Shape) -> HashMap<String, f64, FixedState> {
+fn node_losses(shape: &Shape) -> HashMap<String, NodeLoss, FixedState> {
     let mut losses = HashMap::with_hasher(STATE);
     let Shape::Tree(tree) = shape else { return losses };
     for node in tree.codes()..tree.nodes() {
         if let Some(label) = tree.label(node) {
-            let loss = losses.entry(label.to_owned()).or_insert(0.0);
-            *loss = tree.loss(node).max(*loss);
+            let known = losses.entry(label.to_owned()).or_insert(NodeLoss::default());
+            *known = known.max(NodeLoss::of(tree, node));
         }
     }
     losses

@@ -15,7 +15,7 @@ use crate::hierarchy::TOP;
 
 /// How a quasi-identifier was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum PublishedForm {
     /// Text: values, ranges, sets, hierarchy nodes, `*`.
     Labels,
@@ -105,6 +105,9 @@ pub struct PublishedColumn {
     lost: f64,
     /// ILoss of the cells that are neither NULL nor `*`.
     incomplete_lost: f64,
+    /// Levels climbed over the height of the hierarchy, summed over the cells that are neither NULL nor `*`;
+    /// `None` once a cell is no node of it.
+    climbed: Option<f64>,
     nulls: u64,
     stars: u64,
     /// Distinct labels that are nothing the original's values could become.
@@ -114,7 +117,16 @@ pub struct PublishedColumn {
 impl PublishedColumn {
     /// A column of which no cell was seen yet.
     pub fn new(losses: CellLosses, form: PublishedForm) -> Self {
-        Self { losses, form, lost: 0.0, incomplete_lost: 0.0, nulls: 0, stars: 0, unknown: 0 }
+        Self {
+            losses,
+            form,
+            lost: 0.0,
+            incomplete_lost: 0.0,
+            climbed: Some(0.0),
+            nulls: 0,
+            stars: 0,
+            unknown: 0,
+        }
     }
 
     /// Takes in distinct published values, each with the number of its rows. Bounds come as two
@@ -180,6 +192,29 @@ impl PublishedColumn {
     fn add_loss(&mut self, loss: CellLoss, rows: i64) {
         self.lost += loss.ncp * rows as f64;
         self.incomplete_lost += loss.iloss * rows as f64;
+        let climbed = self.climbed.zip(loss.climbed);
+        self.climbed = climbed.map(|(sum, climbed)| sum + climbed * rows as f64);
+    }
+
+    /// Whether its values climb in a hierarchy.
+    pub fn has_hierarchy(&self) -> bool {
+        self.losses.has_hierarchy()
+    }
+
+    /// Levels climbed over the height of the hierarchy, summed over all cells; `*` is at the top, and without a
+    /// hierarchy one step above the value. `None` where that is not told: by means, and by ranges and sets
+    /// that are no node of a hierarchy.
+    pub fn climbed(&self) -> Option<f64> {
+        let told = self.climbed.filter(|_| self.form != PublishedForm::Means);
+        told.map(|climbed| climbed + (self.stars + self.hidden()) as f64)
+    }
+
+    /// NULL that is no missing cell, but `*`.
+    fn hidden(&self) -> u64 {
+        match self.form {
+            PublishedForm::Labels => 0,
+            _ => self.nulls.saturating_sub(self.losses.missing()),
+        }
     }
 
     /// Missing cells of the original.
@@ -207,11 +242,7 @@ impl PublishedColumn {
                  hierarchies it was made with, as in hierarchies => {{{name}: …}}"
             )));
         }
-        let hidden = match self.form {
-            PublishedForm::Labels => 0,
-            _ => self.nulls.saturating_sub(self.losses.missing()),
-        };
-        Ok((self.form != PublishedForm::Means).then_some(self.lost + hidden as f64))
+        Ok((self.form != PublishedForm::Means).then_some(self.lost + self.hidden() as f64))
     }
 }
 
@@ -222,6 +253,7 @@ mod tests {
     use arrow::array::{Int64Array, StringViewArray};
 
     use super::*;
+    use crate::columnar::domain::ResolvedHierarchy;
 
     fn ages(missing: i64) -> Result<CellLosses> {
         let mut originals = Originals::new("age", &DataType::Int64);
@@ -261,7 +293,33 @@ mod tests {
             let mut column = PublishedColumn::new(ages(missing)?, PublishedForm::Bounds);
             column.add(&[Arc::clone(&ends), Arc::clone(&ends)], &[4, 2])?;
             assert_eq!(column.lost()?, Some(lost), "{missing}");
+            assert_eq!(column.climbed(), Some(lost), "{missing}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn cells_climb_to_nodes_of_a_hierarchy_and_nowhere_else() -> Result<()> {
+        let mut originals = Originals::new("age", &DataType::Int64);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![20, 24, 28, 60]));
+        originals.add(&values, &[1, 1, 1, 1])?;
+        let intervals = ResolvedHierarchy::Intervals(vec!["5".to_owned(), "10".to_owned()]);
+        let mut column =
+            PublishedColumn::new(originals.into_losses(Some(&intervals))?, PublishedForm::Labels);
+        let labels: ArrayRef = Arc::new(StringViewArray::from(vec![
+            Some("20"),
+            Some("[20-24]"),
+            Some("[20-29]"),
+            Some("*"),
+            None,
+        ]));
+        // Of three levels 0, 1, 2 and 3; a missing cell stays.
+        column.add(&[labels], &[5, 1, 2, 4, 7])?;
+        let climbed = column.climbed().unwrap_or(f64::NAN);
+        assert!(column.has_hierarchy() && (climbed - (1.0 + 2.0 * 2.0) / 3.0 - 4.0).abs() < 1e-12);
+        let range: ArrayRef = Arc::new(StringViewArray::from(vec![Some("[20-28]")]));
+        column.add(&[range], &[1])?;
+        assert_eq!(column.climbed(), None);
         Ok(())
     }
 
@@ -310,6 +368,7 @@ mod tests {
         column.add(&[], &[])?;
         assert_eq!(column.lost()?, None);
         assert_eq!(column.incomplete_lost(0), None);
+        assert_eq!(column.climbed(), None);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::{
     MetricBuilder, MetricValue, MetricsSet, RatioMetrics, SpillMetrics, Time,
 };
 
-use crate::measure::three_digits;
+use crate::measure::round_to_three_digits;
 use crate::method::slicing::Sliced;
 use crate::model::Persons;
 
@@ -79,9 +79,9 @@ impl ReleaseMetrics {
     /// persons in several classes are not recorded: they may have rows in other parts.
     pub(super) fn persons(&self, persons: Persons, is_whole: bool) {
         let largest = persons.largest_share.max(self.unit_share());
-        set_share(&self.set, UNIT_SHARE, three_digits(largest));
+        set_share(&self.set, UNIT_SHARE, round_to_three_digits(largest));
         if is_whole {
-            set_share(&self.set, SPLIT_PERSONS, three_digits(persons.split));
+            set_share(&self.set, SPLIT_PERSONS, round_to_three_digits(persons.split));
         }
     }
 
@@ -166,7 +166,7 @@ fn as_common_kinds(set: &MetricsSet) -> MetricsSet {
             None => Arc::clone(metric),
             Some((name, share)) => {
                 let ratio = RatioMetrics::new().with_display_raw_values(false);
-                ratio.set_part((three_digits(share) * WHOLE as f64).round() as usize);
+                ratio.set_part((round_to_three_digits(share) * WHOLE as f64).round() as usize);
                 ratio.set_total(WHOLE);
                 let value = MetricValue::Ratio { name: name.clone(), ratio_metrics: ratio };
                 Arc::new(Metric::new(value, metric.partition()))
@@ -192,7 +192,7 @@ impl Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", three_digits(self.get()))
+        write!(f, "{}", round_to_three_digits(self.get()))
     }
 }
 

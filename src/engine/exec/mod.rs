@@ -10,7 +10,7 @@ mod memory;
 mod metrics;
 mod pass_through;
 mod pipeline;
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 mod redact;
 mod requirement;
 mod runs;
@@ -37,7 +37,7 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, Partitioning, PlanProperties,
 };
 
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub use cells::CellStep;
 #[cfg(feature = "cells")]
 pub use cells::{CellExec, PlanCells};
@@ -45,7 +45,7 @@ pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
 pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub use redact::RedactErrorsExec;
 
 #[cfg(feature = "cells")]
@@ -93,7 +93,7 @@ pub struct AnonymizeExec {
 
 /// What the optimizer decided about a release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct ReleaseShape {
     /// Columns of the full output that are wanted, all if `None`.
     pub projection: Option<Vec<usize>>,
@@ -148,7 +148,7 @@ impl AnonymizeExec {
     }
 
     /// The same operator in a process of a cluster, whose metrics are read in another one.
-    #[cfg(feature = "codec")]
+    #[cfg(feature = "cluster")]
     pub(super) fn on_cluster(self) -> Self {
         Self { is_remote: true, ..self }
     }

@@ -200,7 +200,7 @@ options! {
     publish: Text [sql_only],
     /// Which column a group is divided by.
     ///
-    /// `least_loss` or `widest`; `SET anonymize.split` for queries that name none.
+    /// `least_loss` or `widest`; for queries that name none `SET anonymize.split`, or `widest` with `variant => 'paper'`.
     split: Text,
     /// How ranges of numbers are written.
     ///

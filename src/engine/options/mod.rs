@@ -39,6 +39,7 @@ pub use value::{Name, Relation, Value};
 
 use crate::columnar::Ranges;
 use crate::error::{Error, Result};
+use crate::method::partition::Split;
 use crate::method::{Family, MethodRef, Variant};
 use crate::model::Secret;
 
@@ -79,12 +80,12 @@ impl Options {
         let method = self.checked_method(settings)?;
         let family = method.family();
         let models = self.checked_models()?;
-        let split = choice(self.split.as_deref(), ("split", &settings.split))?;
+        let variant = self.checked_variant()?;
+        let split = self.checked_split(variant, settings)?;
         let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
         let publish = self.publish.as_deref().map(str::parse).transpose()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
-        let variant = self.checked_variant()?;
         let unit_share = self.checked_unit_share()?;
         self.check_fit(method, variant, ranges)?;
         let roles = self.roles(input)?;
@@ -176,6 +177,14 @@ impl Options {
 
     fn checked_variant(&self) -> Result<Variant> {
         self.variant.as_deref().map_or(Ok(Variant::Best), str::parse)
+    }
+
+    /// The column that groups are cut on. The papers cut the widest one, whatever the session prefers.
+    fn checked_split(&self, variant: Variant, settings: &AnonymizeConfig) -> Result<Split> {
+        match variant {
+            Variant::Paper if self.split.is_none() => Ok(Split::Widest),
+            _ => choice(self.split.as_deref(), ("split", &settings.split)),
+        }
     }
 
     pub(super) fn checked_k(&self, settings: &AnonymizeConfig) -> Result<u32> {

@@ -43,7 +43,7 @@ choices!("variant", Variant { "best" => Best, "paper" => Paper });
 
 /// What happens to a row that is suppressed in all its quasi-identifiers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Suppress {
     /// It publishes `*` in all of them.
     #[default]
@@ -76,7 +76,7 @@ impl FromStr for Suppress {
 
 /// Which of two tables a query asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Publish {
     /// Quasi-identifiers as they are, with the class.
     QuasiIdentifiers,
@@ -86,7 +86,7 @@ pub enum Publish {
 
 /// How sensitive the values of the sensitive column are, and what share of a class they may hold.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Grading {
     /// Where the level of each value is listed.
     pub levels: LevelSource,
@@ -98,7 +98,7 @@ pub struct Grading {
 
 /// Where the level of each sensitive value is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum LevelSource {
     /// In the query.
     Listed(ListedLevels),
@@ -141,7 +141,7 @@ pub(in crate::engine) fn choose<T: Copy>(
 
 /// Where a quasi-identifier's hierarchy comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum HierarchySource {
     /// Aligned steps, as they were written.
     Intervals(Vec<String>),
@@ -177,10 +177,10 @@ impl fmt::Display for HierarchySource {
 
 /// A quasi-identifier and its hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct QuasiIdentifier {
     /// The input column.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::column"))]
+    #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::column"))]
     pub column: Column,
     /// Its hierarchy, if one was given.
     pub hierarchy: Option<HierarchySource>,
@@ -188,7 +188,7 @@ pub struct QuasiIdentifier {
 
 /// Conditions on the sensitive columns, beside k.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Models {
     /// Distinct values.
     pub l: Option<u32>,
@@ -228,7 +228,7 @@ impl fmt::Display for Models {
 
 /// How a slicing method works, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct SlicingSpec {
     /// Columns of the whole table, if a number was given.
     pub columns: Option<usize>,
@@ -250,7 +250,7 @@ pub struct SlicingSpec {
 
 /// Everything the operator needs to know, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Spec {
     /// How classes are formed.
     pub method: MethodRef,
@@ -263,13 +263,13 @@ pub struct Spec {
     /// Published generalized.
     pub quasi_identifiers: Vec<QuasiIdentifier>,
     /// Published as they are, protected by the models.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::columns"))]
+    #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::columns"))]
     pub sensitive: Vec<Column>,
     /// Published as they are.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::columns"))]
+    #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::columns"))]
     pub keep: Vec<Column>,
     /// Counted instead of rows, never published.
-    #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::maybe_column"))]
+    #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::maybe_column"))]
     pub privacy_unit: Option<Column>,
     /// The largest share of a class that one person may hold.
     pub unit_share: Option<f64>,

@@ -60,7 +60,7 @@ impl AnonymizeNode {
 
 /// Positions in the input of the columns of each role. Pruned kept columns are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct Binding {
     /// As declared.
     pub quasi_identifiers: Vec<usize>,

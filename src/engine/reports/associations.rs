@@ -21,7 +21,7 @@ use crate::measure::{LabelledColumn, Measure, RuleLimits, association_retention}
 
 /// Associations of a utility report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct AssociationsSpec {
     /// The columns that are compared, with their hierarchies.
     pub(super) columns: Vec<QuasiIdentifier>,

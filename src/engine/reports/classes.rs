@@ -12,7 +12,7 @@ use crate::measure::{Distribution, ValueCount};
 
 /// How a published table is grouped into classes and their sensitive values.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct ClassesSpec {
     /// Columns by which the input is grouped into classes; bounds have two.
     pub(super) class_keys: usize,
@@ -22,7 +22,7 @@ pub struct ClassesSpec {
 
 /// A sensitive column of a report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct SensitiveSpec {
     pub(super) name: String,
     /// Whether nearer values are more alike.

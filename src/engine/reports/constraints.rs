@@ -14,7 +14,7 @@ use crate::measure::Measure;
 
 /// `privacy_report` with constraints, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct ConstraintsSpec {
     /// What is checked, in the order in which it was written.
     pub(super) constraints: Vec<CheckedConstraint>,
@@ -26,7 +26,7 @@ pub struct ConstraintsSpec {
 
 /// One constraint of a report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct CheckedConstraint {
     /// Names of the columns.
     pub(super) columns: String,

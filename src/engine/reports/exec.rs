@@ -56,7 +56,7 @@ impl ReportExec {
     }
 
     /// The checked request.
-    #[cfg(feature = "codec")]
+    #[cfg(feature = "cluster")]
     pub fn report(&self) -> &Report {
         &self.report
     }

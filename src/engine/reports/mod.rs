@@ -13,7 +13,7 @@
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
 //! | privacy with `bucket` | as above, for buckets, without prosecutor risks; with quasi-identifiers `undivided_buckets`, and with `original` `intact_tuples` and `unique_intact_tuples` | `naming_chance` beside them |
-//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_rate`, `vmr`, `rmr` |
+//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `prec` (with `hierarchies`), `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr` |
 //!
 //! What is not obvious about them:
 //!
@@ -28,7 +28,14 @@
 //! - `iloss` counts values where `ncp` counts the steps between them, and takes a missing cell for the
 //!   top of its hierarchy: published as `*` it has lost nothing. How many `*` were missing follows
 //!   from the counts where no row was suppressed, or every row with a missing cell. Otherwise the most
-//!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost.
+//!   the release can have lost is told. `iloss_rate` is its share of all cells, suppressed ones lost. Floating-point
+//!   numbers cannot be counted: they lose the width of their range, relative to that of the column.
+//! - `iloss` is `iloss_generalization`, what published cells lost, and `iloss_suppression`, 1 for every cell of a row that
+//!   was not published.
+//! - `prec` is 1 minus the mean of (levels climbed / height) over all rows and quasi-identifiers; the cells of suppressed
+//!   rows are at the top. A quasi-identifier without a hierarchy has one level, `*`. If a range or a set of it is
+//!   published, `prec` is NULL: name the hierarchies that the release was made with. Labels that several nodes have count
+//!   as the highest of them.
 //! - `naming_chance` is the largest share of a sensitive value among the rows of a bucket but one: no row of a
 //!   sliced table keeps its own value, so the one beside a person is known not to be it.
 //! - A row of a sliced table is assembled from several persons, so 1/k is not its risk. How much of real persons is
@@ -79,7 +86,7 @@ use crate::measure::{RuleLimits, Targets};
 
 /// A checked request for a report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum Report {
     /// How safe a release is.
     Privacy(PrivacySpec),
@@ -93,7 +100,7 @@ pub enum Report {
 
 /// `privacy_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct PrivacySpec {
     /// The published quasi-identifiers, or the class where they are published apart.
     pub(super) quasi_identifiers: Vec<String>,
@@ -115,7 +122,7 @@ pub struct PrivacySpec {
 
 /// What is looked at in a sliced table beside its buckets; each has an input of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct BucketsSpec {
     /// Whether its quasi-identifiers are known.
     pub(super) divided: bool,
@@ -125,7 +132,7 @@ pub struct BucketsSpec {
 
 /// `utility_report` of two tables, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct TwoTableUtilitySpec {
     /// How the table of sensitive values is grouped.
     pub(super) classes: ClassesSpec,
@@ -135,7 +142,7 @@ pub struct TwoTableUtilitySpec {
 
 /// The graded sensitive column of a utility report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct GradedSpec {
     /// How the published table is grouped by class and sensitive value.
     pub(super) classes: ClassesSpec,
@@ -145,7 +152,7 @@ pub struct GradedSpec {
 
 /// `utility_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct UtilitySpec {
     /// The quasi-identifiers of the original, with their hierarchies.
     pub(super) quasi_identifiers: Vec<QuasiIdentifier>,
@@ -163,7 +170,7 @@ pub struct UtilitySpec {
 
 /// A published quasi-identifier of a utility report.
 #[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct PublishedSpec {
     pub(super) form: PublishedForm,
     /// Its columns among the keys of the grouped input; bounds have two.

@@ -13,7 +13,9 @@ use super::grouping::Groups;
 use super::{BothTables, UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::exec::{resolve, resolve_levels};
-use crate::measure::{Measure, Utility, incomplete_measures};
+use crate::measure::{
+    IncompleteColumn, IncompleteRows, Measure, Utility, incomplete_measures, release_precision,
+};
 
 /// The inputs of the operator.
 pub(super) struct Tables<'a> {
@@ -188,16 +190,22 @@ impl Meter<'_> {
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
         let mut measures = self.utility.measures(&lost?);
         let suppressed = rows_original - rows;
+        if self.columns.iter().any(PublishedColumn::has_hierarchy) {
+            let climbed: Vec<_> = self.columns.iter().map(PublishedColumn::climbed).collect();
+            let precision = release_precision(rows_original, suppressed, &climbed);
+            measures.push(Measure::of_table("prec", precision));
+        }
         // A suppressed row is nowhere, at distance 1.
         let distance = self.reconstruction.filter(|_| rows_original > 0);
         let distance = distance.map(|sum| (sum + suppressed as f64) / rows_original as f64);
         measures.push(Measure::of_table("reconstruction_distance", distance));
-        let incomplete = |column: &PublishedColumn| {
-            let lost = column.incomplete_lost(suppressed).map(|lost| lost + suppressed as f64);
-            (lost, column.missing())
+        let incomplete = |column: &PublishedColumn| IncompleteColumn {
+            generalization: column.incomplete_lost(suppressed),
+            missing: column.missing(),
         };
-        let incomplete: Vec<_> = self.columns.iter().map(incomplete).collect();
-        measures.extend(incomplete_measures(rows_original, incomplete_rows, &incomplete));
+        let incomplete: Vec<IncompleteColumn> = self.columns.iter().map(incomplete).collect();
+        let rows = IncompleteRows { all: rows_original, incomplete: incomplete_rows, suppressed };
+        measures.extend(incomplete_measures(rows, &incomplete));
         Ok(measures)
     }
 }

@@ -23,14 +23,14 @@ pub(super) fn compact_output(plan: Plan) -> Result<Plan> {
         let children = children.map(compact_output).collect::<Result<Vec<Plan>>>()?;
         return replace_children_if_necessary(plan, children);
     }
-    Ok(match holds_release(&plan) && !is_whole_release(&plan) {
+    Ok(match contains_release(&plan) && !is_whole_release(&plan) {
         true => Arc::new(CompactBatchesExec::new(plan)),
         false => plan,
     })
 }
 
-fn holds_release(plan: &Plan) -> bool {
-    is_release(plan) || plan.children().into_iter().any(holds_release)
+fn contains_release(plan: &Plan) -> bool {
+    is_release(plan) || plan.children().into_iter().any(contains_release)
 }
 
 /// Whether everything above the release passes on all of its rows unchanged.

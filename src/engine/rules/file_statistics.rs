@@ -30,26 +30,28 @@ use datafusion::prelude::SessionContext;
 use crate::engine::exec::is_release;
 use crate::engine::reports::ReportExec;
 
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
 /// The same plan over files of which only the number of rows and bytes is known.
 pub(in crate::engine) fn without_file_statistics(
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let forget = |plan: Arc<dyn ExecutionPlan>| {
+    let rule = |plan: Arc<dyn ExecutionPlan>| {
         let scan = plan.downcast_ref::<DataSourceExec>();
         let files = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
         Ok(match (scan, files) {
             (Some(scan), Some(files)) => {
-                let scan = scan.clone().with_data_source(Arc::new(forgetting(files)));
+                let scan = scan.clone().with_data_source(Arc::new(with_row_counts_only(files)));
                 Transformed::yes(Arc::new(scan) as _)
             }
             _ => Transformed::no(plan),
         })
     };
     // The operators above have cached what they derived from the statistics, so they are rebuilt too.
-    plan.transform_up(forget).data()
+    plan.transform_up(rule).data()
 }
 
-fn forgetting(files: &FileScanConfig) -> FileScanConfig {
+fn with_row_counts_only(files: &FileScanConfig) -> FileScanConfig {
     let rows_only = |statistics: &Statistics| {
         let mut rows = statistics.clone();
         rows.column_statistics.iter_mut().for_each(|column| *column = Default::default());
@@ -79,11 +81,11 @@ fn forgetting(files: &FileScanConfig) -> FileScanConfig {
 /// [`AnonymizeExtensionPlanner`](super::AnonymizeExtensionPlanner) does this for what is below an operator. Scalar
 /// subqueries of an input are not below it but at the top of the plan, and need this rule.
 #[derive(Debug, Default)]
-pub struct ForgetFileStatistics {
+pub struct IgnoreFileStatistics {
     in_every_plan: bool,
 }
 
-impl PhysicalOptimizerRule for ForgetFileStatistics {
+impl PhysicalOptimizerRule for IgnoreFileStatistics {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -96,7 +98,7 @@ impl PhysicalOptimizerRule for ForgetFileStatistics {
     }
 
     fn name(&self) -> &str {
-        "ForgetFileStatistics"
+        "IgnoreFileStatistics"
     }
 
     fn schema_check(&self) -> bool {
@@ -115,10 +117,7 @@ fn holds_our_operators(plan: &Arc<dyn ExecutionPlan>) -> bool {
 pub fn ignore_file_statistics(context: &SessionContext) {
     let state = context.state_ref();
     let mut state = state.write();
-    let forget = Arc::new(ForgetFileStatistics { in_every_plan: true }) as _;
-    let rules = state.physical_optimizers().iter().cloned();
-    let rules: Vec<_> =
-        std::iter::once(forget).chain(rules).chain([Arc::new(SoundPruning) as _]).collect();
+    let rules = ignoring_file_statistics(state.physical_optimizers());
     // They are not used, and cost a look at every file.
     state.config_mut().options_mut().execution.collect_statistics = false;
     let session_id = state.session_id().to_owned();
@@ -126,6 +125,13 @@ pub fn ignore_file_statistics(context: &SessionContext) {
         .with_session_id(session_id)
         .with_physical_optimizer_rules(rules)
         .build();
+}
+
+/// The rules of a session, with ours around them, so that every query reads what is in its files.
+pub(in crate::engine) fn ignoring_file_statistics(rules: &[Rule]) -> Vec<Rule> {
+    let first = Arc::new(IgnoreFileStatistics { in_every_plan: true }) as Rule;
+    let last = Arc::new(SoundPruning) as Rule;
+    std::iter::once(first).chain(rules.iter().cloned()).chain([last]).collect()
 }
 
 /// [`with_sound_pruning`] as a rule, for plans without an operator of this crate.

@@ -92,7 +92,7 @@ impl AnonymizeQueryPlanner {
 
     /// Wraps the planner of a session whose plans run on an engine that gives every task a part of its input.
     /// What a plan needs there is done here and not by rules of the optimizer: engines bring their own.
-    #[cfg(feature = "codec")]
+    #[cfg(feature = "cluster")]
     pub fn for_cluster(inner: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
         Self { inner, on_cluster: true }
     }
@@ -129,11 +129,11 @@ impl QueryPlanner for AnonymizeQueryPlanner {
             }
         }
         #[cfg_attr(
-            not(feature = "codec"),
+            not(feature = "cluster"),
             expect(unused_mut, reason = "only a cluster changes it")
         )]
         let mut plan = self.plan(logical_plan, session).await?;
-        #[cfg(feature = "codec")]
+        #[cfg(feature = "cluster")]
         if self.on_cluster {
             plan = super::cluster::fit(plan, session.config_options())?;
             if holds_our_nodes(logical_plan)? {

@@ -6,6 +6,6 @@ mod reports;
 mod session;
 
 pub use planner::AnonymizeRelationPlanner;
-#[cfg(feature = "codec")]
+#[cfg(feature = "cluster")]
 pub use session::with_cluster_planning;
 pub use session::{register_all, register_sql, use_seed, with_planning, with_settings};

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::planner::AnonymizeRelationPlanner;
@@ -12,7 +11,9 @@ use super::planner::AnonymizeRelationPlanner;
 use crate::engine::exec::PlanCells;
 use crate::engine::options::{AnonymizeConfig, SessionSecret};
 use crate::engine::planning_error;
-use crate::engine::rules::{AnonymizeQueryPlanner, ForgetFileStatistics, OrderByVisibleColumns};
+#[cfg(feature = "cluster")]
+use crate::engine::rules::ignoring_file_statistics;
+use crate::engine::rules::{AnonymizeQueryPlanner, IgnoreFileStatistics, OrderByVisibleColumns};
 use crate::engine::staging::StageReleases;
 use crate::model::Secret;
 
@@ -47,7 +48,9 @@ pub fn register_all(context: &SessionContext) -> Result<()> {
 pub fn with_planning(state: SessionState) -> SessionState {
     let inner = Arc::clone(state.query_planner());
     let session_id = state.session_id().to_owned();
-    let rules = forgetting_first(&state);
+    // Before the session's own rules: the first of them would answer aggregates from file statistics.
+    let first = std::iter::once(Arc::new(IgnoreFileStatistics::default()) as _);
+    let rules = first.chain(state.physical_optimizers().iter().cloned()).collect();
     let state = SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_query_planner(Arc::new(AnonymizeQueryPlanner::new(inner)))
@@ -58,23 +61,18 @@ pub fn with_planning(state: SessionState) -> SessionState {
     state.with_physical_optimizer_rule(Arc::new(StageReleases)).build()
 }
 
-/// The same for an engine that runs every partition of a scan in a task of its own, as Ballista does.
-#[cfg(feature = "codec")]
+/// The same for an engine that runs every partition of a scan in a task of its own, as Ballista does. Queries without an
+/// operator of this crate read what is in their files too.
+#[cfg(feature = "cluster")]
 pub fn with_cluster_planning(state: SessionState) -> SessionState {
     let planner = AnonymizeQueryPlanner::for_cluster(Arc::clone(state.query_planner()));
     let session_id = state.session_id().to_owned();
-    let rules = forgetting_first(&state);
+    let rules = ignoring_file_statistics(state.physical_optimizers());
     SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_query_planner(Arc::new(planner))
         .with_physical_optimizer_rules(rules)
         .build()
-}
-
-/// The session's rules after one of ours: their first would answer aggregates from file statistics.
-fn forgetting_first(state: &SessionState) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let forget = std::iter::once(Arc::new(ForgetFileStatistics::default()) as _);
-    forget.chain(state.physical_optimizers().iter().cloned()).collect()
 }
 
 /// The settings of this crate, which `SET anonymize.… = …` changes.

@@ -78,8 +78,8 @@ async fn write_both(
     files: &TwoFiles,
 ) -> Result<[u64; 2]> {
     let targets = [
-        Target::new(context, &files.quasi_identifiers).await?,
-        Target::new(context, &files.sensitive).await?,
+        ReleaseFile::new(context, &files.quasi_identifiers).await?,
+        ReleaseFile::new(context, &files.sensitive).await?,
     ];
     if targets[0].location == targets[1].location {
         return plan_err!("the two tables need two files and both are '{}'", targets[0].path);
@@ -111,13 +111,13 @@ async fn write_both(
 }
 
 /// One of the two files.
-struct Target {
+struct ReleaseFile {
     path: String,
     store: Arc<dyn ObjectStore>,
     location: Path,
 }
 
-impl Target {
+impl ReleaseFile {
     async fn new(context: &SessionContext, path: &str) -> Result<Self> {
         if path.contains(['*', '?', '[', ']']) {
             return plan_err!("'{path}' is a pattern of names; write a name without *, ?, [ and ]");

@@ -253,14 +253,14 @@ impl<'a> Builder<'a> {
     fn fillable_size(&self, from: u32) -> Fillable {
         let queued = self.queues.iter().flat_map(Queue::groups);
         let open: Vec<u32> = self.aside.iter().chain(queued).copied().collect();
-        let mut room = Room::new(self, &open);
+        let mut capacity = Capacity::new(self, &open);
         for size in from..from.saturating_add(SIZES_TRIED) {
-            let (whole, fractional) = room.at(size, self.plan.grades);
+            let (whole, fractional) = capacity.at(size, self.plan.grades);
             if whole >= u64::from(size) {
                 return Fillable::At(size);
             }
             // Even with fractions of rows the shares do not add up, and they never will again: the
-            // room is concave in the size and was enough at size 0.
+            // capacity is concave in the size and was enough at size 0.
             if fractional < f64::from(size) {
                 return Fillable::Never;
             }
@@ -305,14 +305,14 @@ impl<'a> Builder<'a> {
 }
 
 /// How many rows a class could have at a size, from what each bin has and could still get.
-struct Room {
+struct Capacity {
     /// Rows of the class that no open group can add to.
     fixed: u64,
     /// Level, rows in the class and rows left of every bin that can still give.
     bins: Vec<(u32, u32, u64)>,
 }
 
-impl Room {
+impl Capacity {
     fn new(builder: &Builder, open: &[u32]) -> Self {
         let mut bins: Vec<(usize, u32, u64)> = open
             .iter()

@@ -1,6 +1,7 @@
 //! The registered methods that work from constraints.
 
-use super::{Job as ConstraintJob, Search, classfly, datafly, row_bytes};
+use super::memory::bytes;
+use super::{Job as ConstraintJob, Search, classfly, datafly};
 use crate::error::{Error, Result};
 use crate::hierarchy::{Axis, Shape, Tree};
 use crate::method::{
@@ -86,7 +87,7 @@ impl Method for Recodings {
     }
 
     fn memory(&self, shape: &TableShape, settings: &Settings) -> usize {
-        shape.rows * row_bytes(shape.codes.len(), settings.constraints)
+        bytes(shape, settings.constraints, self.search)
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {

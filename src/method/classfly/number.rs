@@ -16,6 +16,35 @@ pub(super) struct Numbered {
     pub(super) distinct: usize,
 }
 
+impl Numbered {
+    /// Adds up what the tuples of each number count.
+    pub(super) fn sum(&self, of_tuple: impl Fn(usize) -> u32) -> Vec<u32> {
+        let mut sums = vec![0; self.distinct];
+        for (at, number) in self.numbers.iter().enumerate() {
+            sums[*number as usize] += of_tuple(at);
+        }
+        sums
+    }
+
+    /// Where the first tuple of each number stands.
+    pub(super) fn firsts(&self) -> Vec<u32> {
+        let mut firsts = Vec::with_capacity(self.distinct);
+        for (at, number) in self.numbers.iter().enumerate() {
+            if *number as usize == firsts.len() {
+                firsts.push(at as u32);
+            }
+        }
+        firsts
+    }
+
+    /// The columns of the first tuple of each number.
+    pub(super) fn first_of_each(&self, columns: &[&[u32]]) -> Vec<Vec<u32>> {
+        let firsts = self.firsts();
+        let column = |column: &&[u32]| firsts.iter().map(|at| column[*at as usize]).collect();
+        columns.iter().map(column).collect()
+    }
+}
+
 /// Up to this many possible keys are addressed directly; the table fits a second-level cache.
 const DIRECT_KEYS: u64 = 1 << 18;
 

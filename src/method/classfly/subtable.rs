@@ -3,23 +3,30 @@
 use rayon::prelude::*;
 
 use super::group::{CHUNK, Candidates, Grouping};
+use super::number::number_tuples;
 use super::plan::Part;
 use super::{Constraint, Search};
 use crate::error::Result;
 use crate::hierarchy::Tree;
+use crate::method::Variant;
 use crate::model::Cancel;
 
 /// The open rows of a part: all at the same levels, grouped once per constraint.
 #[derive(Debug)]
 pub(super) struct SubTable<'a> {
     part: &'a Part,
-    trees: Vec<&'a Tree>,
-    cancel: &'a Cancel,
+    pub(super) trees: Vec<&'a Tree>,
+    variant: Variant,
+    pub(super) cancel: &'a Cancel,
     /// How far each column of the part has been generalized for the open rows.
     levels: Vec<u32>,
-    groupings: Vec<Grouping>,
+    pub(super) groupings: Vec<Grouping>,
     /// The open rows, by their positions in the table.
     open: Vec<u32>,
+    /// The tuple of each open row.
+    tuple_of: Vec<u32>,
+    /// Rows of each tuple.
+    sizes: Vec<u32>,
     outcome: Outcome,
 }
 
@@ -34,30 +41,46 @@ pub(super) struct Outcome {
     pub(super) suppressed: Vec<u32>,
 }
 
+/// Open tuples that satisfy all constraints.
+#[derive(Debug)]
+pub(super) struct Subset {
+    pub(super) tuples: Vec<u32>,
+    pub(super) rows: u64,
+}
+
 impl<'a> SubTable<'a> {
     /// Groups all rows of the table, given by columns of codes, by every constraint to be filtered by.
     pub(super) fn new(
         part: &'a Part,
         constraints: &[Constraint],
         columns: &[Vec<u32>],
-        trees: &[&'a Tree],
-        cancel: &'a Cancel,
+        job: &super::Job<'a>,
     ) -> Result<Self> {
-        let trees: Vec<&Tree> = part.columns.iter().map(|column| trees[*column]).collect();
+        let cancel = job.cancel;
+        let trees: Vec<&Tree> = part.columns.iter().map(|column| job.trees[*column]).collect();
         let codes = part.columns.iter().map(|column| columns[*column].as_slice());
-        let bounded: Vec<(&[u32], u32)> = codes.zip(trees.iter().map(|t| t.codes())).collect();
-        let rows = bounded.first().map_or(0, |(codes, _)| codes.len());
+        let bounds = trees.iter().map(|tree| tree.codes());
+        let (codes, bounds): (Vec<&[u32]>, Vec<u32>) = (codes.collect(), bounds.collect());
+        let rows = codes.first().map_or(0, |codes| codes.len());
+        let bounded: Vec<_> = codes.iter().copied().zip(bounds.iter().copied()).collect();
+        let numbered = number_tuples(&bounded);
+        let tuples = numbered.first_of_each(&codes);
+        let tuples: Vec<_> = tuples.iter().map(Vec::as_slice).zip(bounds).collect();
+        let sizes = numbered.sum(|_| 1);
         let groupings = constraints.par_iter().map(|constraint| {
             cancel.check()?;
             let is_listed = |place: &usize| constraint.columns.contains(&part.columns[*place]);
             let places = (0..part.columns.len()).filter(is_listed).collect();
-            Ok(Grouping::new(constraint.k, places, &bounded))
+            Ok(Grouping::new(constraint.k, places, &tuples, &sizes))
         });
         Ok(Self {
             groupings: groupings.collect::<Result<_>>()?,
             levels: vec![0; trees.len()],
             open: (0..rows as u32).collect(),
+            tuple_of: numbered.numbers,
+            sizes,
             outcome: Outcome { step_of: vec![0; rows], ..Outcome::default() },
+            variant: job.variant,
             part,
             trees,
             cancel,
@@ -74,21 +97,25 @@ impl<'a> SubTable<'a> {
         self.open.len()
     }
 
-    /// The largest set of open rows that satisfies every constraint by itself. It is unique, because
-    /// the union of two such sets is one, so the order of the constraints only changes the cost.
-    pub(super) fn largest_subset(&mut self, search: Search) -> Result<Vec<u32>> {
+    /// The largest set of open rows that satisfies every constraint, by itself or together with the frozen
+    /// rows that count. It is unique, because the union of two such sets is one, so the order of the
+    /// constraints only changes the cost.
+    pub(super) fn largest_subset(&mut self, search: Search) -> Result<Subset> {
         self.groupings.par_iter_mut().for_each(Grouping::start);
         let all = self.groupings.len();
-        let mut candidates = Candidates::all(self.open.len());
+        let mut candidates = Candidates::all(self.sizes.len());
         let first = if search == Search::Partial { 1 } else { all };
         for constraints in first..=all {
             self.sieve(&mut candidates, constraints)?;
         }
-        Ok(candidates.into_rows())
+        let tuples = candidates.into_tuples();
+        let rows = tuples.iter().map(|tuple| u64::from(self.sizes[*tuple as usize])).sum();
+        Ok(Subset { tuples, rows })
     }
 
     /// Drops the candidates that one of the first constraints rejects, until none is rejected.
     fn sieve(&mut self, candidates: &mut Candidates, constraints: usize) -> Result<()> {
+        let sizes = &self.sizes;
         while self.groupings[..constraints].iter().any(|grouping| grouping.short() > 0) {
             for index in 0..constraints {
                 if self.groupings[index].short() == 0 {
@@ -96,7 +123,8 @@ impl<'a> SubTable<'a> {
                 }
                 self.cancel.check()?;
                 let dropped = self.groupings[index].reject(candidates);
-                let each = |grouping: &mut Grouping| grouping.drop_rows(candidates, &dropped);
+                let each =
+                    |grouping: &mut Grouping| grouping.drop_tuples(candidates, &dropped, sizes);
                 if dropped.len() < CHUNK {
                     self.groupings.iter_mut().for_each(each);
                 } else {
@@ -107,45 +135,121 @@ impl<'a> SubTable<'a> {
         Ok(())
     }
 
-    /// Publishes the rows of the largest subset on the current levels.
-    pub(super) fn freeze(&mut self, subset: &[u32]) {
-        if subset.is_empty() {
+    /// Publishes the rows of a satisfying subset on the current levels.
+    pub(super) fn freeze(&mut self, subset: &Subset) {
+        if subset.tuples.is_empty() {
             return;
         }
         let step = self.outcome.levels.len() as u32;
         self.outcome.levels.push(self.levels.clone());
-        let mut stays = vec![true; self.open.len()];
-        for row in subset {
-            stays[*row as usize] = false;
-            self.outcome.step_of[self.open[*row as usize] as usize] = step;
+        let mut stays = vec![true; self.sizes.len()];
+        subset.tuples.iter().for_each(|tuple| stays[*tuple as usize] = false);
+        let counts_frozen = self.variant == Variant::Best;
+        let sizes = &self.sizes;
+        let freeze = |grouping: &mut Grouping| grouping.freeze(&stays, sizes, counts_frozen);
+        self.groupings.par_iter_mut().for_each(freeze);
+        let mut next = 0;
+        let renumbered: Vec<u32> = (stays.iter())
+            .map(|stays| {
+                next += u32::from(*stays);
+                next.wrapping_sub(1)
+            })
+            .collect();
+        let mut kept = 0;
+        for at in 0..self.open.len() {
+            let (row, tuple) = (self.open[at], self.tuple_of[at] as usize);
+            if stays[tuple] {
+                (self.open[kept], self.tuple_of[kept]) = (row, renumbered[tuple]);
+                kept += 1;
+            } else {
+                self.outcome.step_of[row as usize] = step;
+            }
         }
-        self.groupings.par_iter_mut().for_each(|grouping| grouping.close_candidates(&stays));
+        self.open.truncate(kept);
+        self.tuple_of.truncate(kept);
         let mut stays = stays.iter();
-        self.open.retain(|_| stays.next().copied().unwrap_or(false));
+        self.sizes.retain(|_| stays.next().copied().unwrap_or(false));
     }
 
-    /// Generalizes the column with the most different values among the open rows by one level.
-    /// Returns whether there was one below its top.
-    pub(super) fn climb(&mut self) -> bool {
+    /// Generalizes one column of the open rows by one level and finds the largest subset there; `None` if all
+    /// columns are at their tops.
+    pub(super) fn climb(&mut self, search: Search) -> Result<Option<Subset>> {
+        match self.variant {
+            Variant::Best => self.climb_by_gain(search),
+            Variant::Paper => self.climb_by_width(search),
+        }
+    }
+
+    /// Has the keys of all groups ready for counting.
+    pub(super) fn number_keys(&mut self) {
+        self.groupings.par_iter_mut().for_each(Grouping::number_keys);
+    }
+
+    /// The columns below their tops.
+    pub(super) fn places(&self) -> Vec<usize> {
         let below_top = |place: &usize| self.levels[*place] < self.trees[*place].height();
-        let places: Vec<usize> = (0..self.levels.len()).filter(below_top).collect();
-        let values: Vec<usize> = places.par_iter().map(|place| self.distinct(*place)).collect();
-        // The first of several maxima: ties go to the column declared first.
-        let widest = values.iter().zip(places).rev().max_by_key(|(values, _)| **values);
-        let Some((_, place)) = widest else {
-            return false;
-        };
-        self.levels[place] += 1;
-        let trees = &self.trees;
-        self.groupings.par_iter_mut().for_each(|grouping| grouping.climb(place, trees));
-        true
+        (0..self.levels.len()).filter(below_top).collect()
     }
 
-    fn distinct(&self, place: usize) -> usize {
+    /// Climbs the column with the most different values among the open rows, the first declared of several.
+    pub(super) fn climb_by_width(&mut self, search: Search) -> Result<Option<Subset>> {
+        self.merge_tuples();
+        let places = self.places();
+        let distinct =
+            |place: &usize| self.rows_by_node(*place).iter().filter(|rows| **rows > 0).count();
+        let values: Vec<usize> = places.par_iter().map(distinct).collect();
+        let widest = values.iter().zip(&places).rev().max_by_key(|(values, _)| **values);
+        let Some((_, place)) = widest else {
+            return Ok(None);
+        };
+        let climbed = self.climbed(*place);
+        self.install(*place, climbed);
+        self.largest_subset(search).map(Some)
+    }
+
+    /// The groupings that change when a column climbs, by their position.
+    pub(super) fn climbed(&self, place: usize) -> Vec<(usize, Grouping)> {
+        let climb = |(index, grouping): (usize, &Grouping)| {
+            let merged = grouping.merged(place, &self.trees)?;
+            Some((index, grouping.climbed(merged)))
+        };
+        self.groupings.par_iter().enumerate().filter_map(climb).collect()
+    }
+
+    pub(super) fn swap(&mut self, climbed: &mut [(usize, Grouping)]) {
+        for (index, grouping) in climbed {
+            std::mem::swap(&mut self.groupings[*index], grouping);
+        }
+    }
+
+    pub(super) fn install(&mut self, place: usize, mut climbed: Vec<(usize, Grouping)>) {
+        self.swap(&mut climbed);
+        self.levels[place] += 1;
+    }
+
+    /// Makes one tuple of those that a climb made equal. Every column is in a constraint, so tuples are equal
+    /// whose groups are.
+    pub(super) fn merge_tuples(&mut self) {
+        if self.levels.iter().all(|level| *level == 0) {
+            return;
+        }
+        let columns: Vec<(&[u32], u32)> = self.groupings.iter().map(Grouping::column).collect();
+        let numbered = number_tuples(&columns);
+        if numbered.distinct == self.sizes.len() {
+            return;
+        }
+        let firsts = numbered.firsts();
+        self.groupings.par_iter_mut().for_each(|grouping| grouping.keep_tuples(&firsts));
+        self.sizes = numbered.sum(|tuple| self.sizes[tuple]);
+        let follow = |tuple: &mut u32| *tuple = numbered.numbers[*tuple as usize];
+        self.tuple_of.par_iter_mut().with_min_len(CHUNK).for_each(follow);
+    }
+
+    pub(super) fn rows_by_node(&self, place: usize) -> Vec<u64> {
         let mut groupings: Vec<&Grouping> = self.groupings.iter().collect();
         groupings.sort_by_key(|grouping| grouping.groups());
         let tree = self.trees[place];
-        groupings.iter().find_map(|grouping| grouping.distinct(place, tree)).unwrap_or(0)
+        groupings.iter().find_map(|grouping| grouping.rows_by_node(place, tree)).unwrap_or_default()
     }
 
     /// Suppresses the rows that are still open.
@@ -157,6 +261,16 @@ impl<'a> SubTable<'a> {
         }
         self.outcome.suppressed = self.open;
         self.outcome
+    }
+}
+
+#[cfg(test)]
+impl SubTable<'_> {
+    /// The open rows of a subset, by their positions in the table.
+    pub(super) fn rows_of(&self, subset: &Subset) -> Vec<u32> {
+        let open = self.open.iter().zip(&self.tuple_of);
+        let of_subset = open.filter(|(_, tuple)| subset.tuples.contains(tuple));
+        of_subset.map(|(row, _)| *row).collect()
     }
 }
 

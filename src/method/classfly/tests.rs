@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod adult;
+mod best;
+mod datafly;
 mod join;
 mod random;
 
@@ -182,26 +185,14 @@ fn a_missing_value_climbs_directly_to_the_top() {
 }
 
 #[test]
-fn equally_wide_columns_are_generalized_as_declared() {
+fn columns_that_are_as_good_are_generalized_as_declared() {
     let flat = || tree(&Levels::default(), 2);
     let codes = [[0, 0], [0, 1], [1, 0], [1, 1]];
-    let recoding = solve(&codes, &[flat(), flat()], &[constraint(&[1, 0], 2)], Search::Complete);
-    assert_eq!(recoding.unwrap().nodes, [vec![2, 2, 2, 2], vec![0, 1, 0, 1]]);
-}
-
-#[test]
-fn datafly_generalizes_all_rows_and_suppresses_a_few() {
-    use figure_1::*;
-    let method = |limit| move |rows: &RowTable, job: &Job| datafly(rows, job, limit);
-    // Only t8 and t9 are outside the largest subset, and two may be suppressed.
-    let run = |limit| run(&ROWS, &trees(), &constraints(), Variant::Paper, method(limit)).unwrap();
-    let recoding = run(None);
-    assert_eq!(recoding.components[0].suppressed, [7, 8]);
-    assert_eq!(recoding.components[0].climbs, 0);
-    let strict = run(Some(0));
-    assert!(strict.components[0].suppressed.is_empty());
-    let levels: Vec<u32> = strict.nodes[2].iter().map(|node| trees()[2].level(*node)).collect();
-    assert!(levels[0] > 0 && levels.iter().all(|level| *level == levels[0]), "{levels:?}");
+    let (trees, constraints) = ([flat(), flat()], [constraint(&[1, 0], 2)]);
+    for solve in [solve::<2>, solve_as_printed::<2>] {
+        let recoding = solve(&codes, &trees, &constraints, Search::Complete);
+        assert_eq!(recoding.unwrap().nodes, [vec![2, 2, 2, 2], vec![0, 1, 0, 1]]);
+    }
 }
 
 #[test]
@@ -401,9 +392,11 @@ fn first_subset(codes: &[[u32; 2]], k: u32) -> Vec<u32> {
     let listed = vec![constraint(&[0], k), constraint(&[1], k)];
     let part = plan::Part { columns: vec![0, 1], constraints: listed.clone() };
     let columns: Vec<Vec<u32>> = (0..2).map(|c| codes.iter().map(|row| row[c]).collect()).collect();
-    let cancel = Cancel::default();
-    let mut table = SubTable::new(&part, &listed, &columns, &[&flat, &flat], &cancel).unwrap();
-    table.largest_subset(Search::Complete).unwrap()
+    let trees = [&flat, &flat];
+    let job = job(&trees, &listed, Variant::Paper);
+    let mut table = SubTable::new(&part, &listed, &columns, &job).unwrap();
+    let subset = table.largest_subset(Search::Complete).unwrap();
+    table.rows_of(&subset)
 }
 
 #[test]

@@ -2,12 +2,19 @@
 //!
 //! Rounds over the groups in canonical order: a group that is not yet a class merges with the group
 //! for which the NCP summed over the rows grows least, and a group of 2k rows or more is halved on
-//! the column that leaves the least. Equal rows start as one group, since merging them costs nothing.
+//! the column that leaves the least, or on the widest one ([`Split`]). Equal rows start as one group, since merging them
+//! costs nothing.
+//!
+//! **Departures.** As printed, the widest column is halved, and the table is one block, so that every group is compared with
+//! all others. In blocks the cost grows with the rows instead of their square, for some loss: on Adult
+//! (30 162 rows, eight quasi-identifiers) NCP 0.0313 against 0.0277 at k = 5 and 0.0536 against 0.0475 at k = 10, in less than
+//! a tenth of the time. In one block and on the best column it would be 0.0274 and 0.0470.
 
-use super::distance::{Column, Part};
+use super::distance::Part;
 use super::greedy::{Group, Rules};
 use super::tuples::Tuples;
 use crate::error::{Error, Result};
+use crate::method::partition::Split;
 use crate::model::Tally;
 
 /// Groups the rows of a block.
@@ -15,9 +22,10 @@ pub(super) fn bottom_up<'a>(
     rules: Rules<'a>,
     tuples: &'a Tuples,
     tallies: Vec<Tally<'a>>,
+    split: Split,
 ) -> Result<Vec<Group>> {
-    let mut merging =
-        Merging { rules, tuples, tuple_of: tuples.tuple_of_rows(), tallies, groups: Vec::new() };
+    let tuple_of = tuples.tuple_of_rows();
+    let mut merging = Merging { rules, split, tuples, tuple_of, tallies, groups: Vec::new() };
     for tuple in 0..tuples.len() {
         let rows = tuples.positions(tuple).map(|position| position as u32).collect();
         merging.add_halved(rows);
@@ -31,6 +39,7 @@ pub(super) fn bottom_up<'a>(
 
 struct Merging<'a> {
     rules: Rules<'a>,
+    split: Split,
     tuples: &'a Tuples,
     tuple_of: Vec<u32>,
     tallies: Vec<Tally<'a>>,
@@ -41,7 +50,7 @@ struct Merging<'a> {
 struct Cluster {
     center: Vec<Part>,
     rows: Vec<u32>,
-    /// Loss of one row, summed over the columns.
+    /// Loss of its rows, summed over the columns.
     loss: f64,
     is_class: bool,
 }
@@ -102,15 +111,7 @@ impl Merging<'_> {
     }
 
     fn center(&self, rows: &[u32]) -> Vec<Part> {
-        let center = |(column, codes): (&Column<'_>, &Vec<u32>)| {
-            let mut codes = rows.iter().map(|at| codes[self.tuple_of[*at as usize] as usize]);
-            let mut part = codes.next().map(|code| column.part(code)).unwrap_or_default();
-            codes.for_each(|code| {
-                column.join(&mut part, code);
-            });
-            part
-        };
-        self.rules.columns.iter().zip(&self.tuples.codes).map(center).collect()
+        self.tuples.center(self.rules.columns, rows, &self.tuple_of)
     }
 
     fn loss(&self, center: &[Part]) -> f64 {
@@ -125,29 +126,36 @@ impl Merging<'_> {
             if index == at || other.rows.is_empty() {
                 continue;
             }
-            let rows = (own.rows.len() + other.rows.len()) as f64;
-            let already = other.rows.len() as f64 * other.loss;
-            let mut joined = 0.0;
+            let mut added = -other.loss;
             for ((column, part), other) in
                 self.rules.columns.iter().zip(&own.center).zip(&other.center)
             {
-                joined += column.joined_loss(part, other);
-                if rows * joined - already >= best.0 {
+                added += column.joined_loss(part, other);
+                if added >= best.0 {
                     break;
                 }
             }
-            if rows * joined - already < best.0 {
-                best = (rows * joined - already, Some(index));
+            if added < best.0 {
+                best = (added, Some(index));
             }
         }
         best.1
     }
 
-    /// The halves of a group of at least 2k rows that lose least together and are both classes.
+    /// The first halves of a group of at least 2k rows that are both classes.
     fn halve(&mut self, rows: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
         if rows.len() < 2 * self.rules.k as usize {
             return None;
         }
+        let mut halves = match self.split {
+            Split::LeastLoss => self.halves_by_loss(rows).into_iter(),
+            Split::Widest => self.halves_by_width(rows).into_iter(),
+        };
+        halves.find(|(left, right)| self.is_class(left) && self.is_class(right))
+    }
+
+    /// The halves on every column on which the rows differ, those that lose least together first.
+    fn halves_by_loss(&self, rows: &[u32]) -> Vec<(Vec<u32>, Vec<u32>)> {
         let tuples = self.tuples;
         let mut halves = Vec::new();
         for (depth, codes) in tuples.codes.iter().enumerate() {
@@ -156,15 +164,31 @@ impl Merging<'_> {
             if is_same && depth + 1 < tuples.codes.len() {
                 continue;
             }
-            let mut sorted = rows.to_vec();
-            sorted.sort_unstable_by_key(|position| (code_of(position), *position));
-            let right = sorted.split_off(sorted.len() / 2);
-            let total = |half: &Vec<u32>| half.len() as f64 * self.loss(&self.center(half));
-            halves.push((total(&sorted) + total(&right), sorted, right));
+            let (left, right) = self.halves_on(depth, rows);
+            let total = |half: &Vec<u32>| self.loss(&self.center(half));
+            halves.push((total(&left) + total(&right), (left, right)));
         }
         halves.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let both =
-            halves.into_iter().find(|(_, left, right)| self.is_class(left) && self.is_class(right));
-        both.map(|(_, left, right)| (left, right))
+        halves.into_iter().map(|(_, halves)| halves).collect()
+    }
+
+    /// The halves on every column, the widest first, equally wide ones as declared.
+    fn halves_by_width(&self, rows: &[u32]) -> Vec<(Vec<u32>, Vec<u32>)> {
+        let center = self.center(rows);
+        let columns = self.rules.columns.iter().zip(&center).enumerate();
+        let mut widths: Vec<(f64, usize, usize)> = columns
+            .map(|(depth, (column, part))| (column.loss(part), column.index, depth))
+            .collect();
+        widths.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        widths.into_iter().map(|(.., depth)| self.halves_on(depth, rows)).collect()
+    }
+
+    fn halves_on(&self, depth: usize, rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let codes = &self.tuples.codes[depth];
+        let code_of = |position: &u32| codes[self.tuple_of[*position as usize] as usize];
+        let mut left = rows.to_vec();
+        left.sort_unstable_by_key(|position| (code_of(position), *position));
+        let right = left.split_off(left.len() / 2);
+        (left, right)
     }
 }

@@ -10,7 +10,6 @@ const CACHED_CODES: u32 = 1 << 16;
 pub(super) struct CostCache<'a> {
     pub(super) column: &'a Column<'a>,
     pub(super) part: Part,
-    size: u32,
     /// The cost no code is below.
     pub(super) least: u64,
     known: Vec<(u32, Cost)>,
@@ -22,24 +21,28 @@ impl<'a> CostCache<'a> {
         let codes = column.axis.codes;
         let known = if codes <= CACHED_CODES { codes as usize } else { 0 };
         let known = vec![(0, Cost::default()); known];
-        Self { column, part: Part::default(), size: 1, least: 0, known, stamp: 0 }
+        Self { column, part: Part::default(), least: 0, known, stamp: 0 }
     }
 
-    /// Starts over with a group of a single row.
+    /// Starts over with a center of which no row is charged yet.
     pub(super) fn start_at(&mut self, code: u32) {
         self.part = self.column.part(code);
-        self.resize(1);
+        self.forget();
     }
 
-    /// Lets a row join the center; says whether that changed it. [`CostCache::resize`] must follow.
+    /// Lets a row join the center; says whether that changed it. [`CostCache::charge`] must follow.
     pub(super) fn join(&mut self, code: u32) -> bool {
         self.column.join(&mut self.part, code)
     }
 
-    /// Forgets all costs, because the group has `size` rows by now.
-    pub(super) fn resize(&mut self, size: u32) {
-        self.size = size;
-        self.least = self.column.least(&self.part, size);
+    /// Counts rows of the group, which changes all costs.
+    pub(super) fn charge(&mut self, code: u32, rows: u32) {
+        self.column.charge(&mut self.part, code, rows);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.least = self.column.least(&self.part);
         self.stamp = self.stamp.wrapping_add(1);
         if self.stamp == 0 {
             self.known.fill((0, Cost::default()));
@@ -53,16 +56,16 @@ impl<'a> CostCache<'a> {
         match self.known.get_mut(code as usize) {
             Some((stamp, cost)) if *stamp == self.stamp => *cost,
             Some(known) => {
-                let cost = self.column.cost(&self.part, self.size, code);
+                let cost = self.column.cost(&self.part, code);
                 *known = (self.stamp, cost);
                 cost
             }
-            None => self.column.cost(&self.part, self.size, code),
+            None => self.column.cost(&self.part, code),
         }
     }
 
     /// The NCP cost no code but the missing one is above.
     pub(super) fn most(&self) -> u64 {
-        self.column.most(&self.part, self.size)
+        self.column.most(&self.part)
     }
 }

@@ -1,8 +1,8 @@
 //! What joining a row with a group costs, column by column.
 //!
 //! A *center* is the generalization a group is published with, and `value` says how much a
-//! generalization hides. All distances have one form: a row with code v that joins a group of s rows
-//! with center g makes the center g ∨ v (the lowest common ancestor, the interval, or the set of
+//! generalization hides. All distances have one form: a row with code v that joins a group with
+//! center g makes the center g ∨ v (the lowest common ancestor, the interval, or the set of
 //! both), and costs in a column of weight w
 //!
 //! ```text
@@ -12,10 +12,15 @@
 //! k_member    GenRate(x → y) = NCP(y) − NCP(x)
 //! ```
 //!
-//! Info is the sum of −p·ln p over the values under a generalization, 0 for a single value, and c is −p·ln p of a single
-//! value, 0 above. A missing cell has the Info of the whole column; 0/0 is 0. Costs are fixed-point integers, so that sums do
-//! not depend on the order of the columns and equal distances are equal.
+//! Info is the sum of −p·ln p over the values under a generalization, 0 for a single value, and c is half of what all
+//! values of the column have: so every column weighs the same, however many values it has. s counts the rows of the group that
+//! have a value in the column. A missing cell loses nothing, whatever it is published as, and has no rate of its own.
+//!
+//! The formula as printed (`variant => 'paper'`) differs: c is −p·ln p of a single value and 0 above, a missing cell has the Info of the
+//! whole column, and s counts all rows. 0/0 is 0. Costs are fixed-point integers, so that sums do not depend on
+//! the order of the columns and equal distances are equal.
 
+use super::boxes::{AddedLoss, Extent, stretches};
 use crate::hierarchy::{Axis, Shape};
 
 /// Fixed-point scale of a cost.
@@ -27,9 +32,30 @@ const MOST: f64 = (1u64 << 57) as f64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Metric {
     /// How much entropy the join has, relative to what the row and the group had.
-    Entropy,
+    Entropy(Constant),
     /// Normalized certainty penalty of the join.
     Ncp,
+}
+
+/// The constant c of an entropy distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Constant {
+    /// Half the entropy of the column.
+    HalfOfColumn,
+    /// −p·ln p of a single value, 0 above.
+    OfValue,
+}
+
+/// A metric, and whether it takes a missing cell for one that has lost its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Distance {
+    pub(super) metric: Metric,
+    pub(super) charges_missing: bool,
+}
+
+impl Distance {
+    /// The loss of what is published, of which a missing cell has none.
+    pub(super) const LOSS: Self = Self { metric: Metric::Ncp, charges_missing: false };
 }
 
 /// One quasi-identifier with everything a distance looks up.
@@ -38,19 +64,23 @@ pub(super) struct Column<'a> {
     /// Place of the column's code in a row.
     pub(super) index: usize,
     pub(super) axis: &'a Axis,
-    metric: Metric,
+    distance: Distance,
     weight: f64,
     /// Where each code begins and ends on the scale that values of stretches are differences of.
     start: Vec<f64>,
     end: Vec<f64>,
     /// Value of each node of a hierarchy.
     nodes: Vec<f64>,
+    /// Value of every stretch by its ends; empty for sets, columns of many codes and entropies.
+    stretches: Vec<f32>,
     /// Value of a missing cell, and of everything joined.
     missing: f64,
     top: f64,
     /// What a set's value is below the sum of its members'.
     set_offset: f64,
-    /// What the value of a join is multiplied with for the row's own part, by code; the smallest.
+    /// The constant c of the column; 0 where every value has one of its own.
+    constant: f64,
+    /// What the value of a join is multiplied with for the row's own part, by code; the smallest of a value.
     inverse: Vec<f64>,
     least_inverse: f64,
 }
@@ -60,10 +90,23 @@ pub(super) struct Column<'a> {
 pub(super) struct Part {
     pub(super) low: u32,
     pub(super) high: u32,
+    /// How many rows of the group lose when the center widens.
+    charged: u32,
     value: f64,
     inverse: f64,
     /// Members in ascending order, for a set only.
     members: Vec<u32>,
+}
+
+impl Part {
+    pub(super) fn extent(&self) -> Extent {
+        Extent {
+            low: self.low,
+            high: self.high,
+            charged: self.charged as f32,
+            value: self.value as f32,
+        }
+    }
 }
 
 impl<'a> Column<'a> {
@@ -71,32 +114,40 @@ impl<'a> Column<'a> {
     pub(super) fn new(
         index: usize,
         axis: &'a Axis,
-        metric: Metric,
+        distance: Distance,
         weight: f64,
         counts: &[u64],
     ) -> Self {
         let mut column = Self {
             index,
             axis,
-            metric,
+            distance,
             weight,
             start: Vec::new(),
             end: Vec::new(),
             nodes: Vec::new(),
+            stretches: Vec::new(),
             missing: 0.0,
             top: 1.0,
             set_offset: 0.0,
-            inverse: vec![0.0; axis.codes as usize],
+            constant: 0.0,
+            inverse: Vec::new(),
             least_inverse: 0.0,
         };
-        match metric {
-            Metric::Entropy => column.prepare_entropy(counts),
+        match distance.metric {
+            Metric::Entropy(constant) => column.prepare_entropy(counts, constant),
             Metric::Ncp => column.prepare_ncp(),
         }
+        if distance.metric == Metric::Ncp {
+            column.stretches = stretches(&column);
+        }
+        column.inverse = (0..axis.codes).map(|code| column.own_inverse(code)).collect();
+        let values = column.inverse.iter().skip(usize::from(axis.missing)).copied();
+        column.least_inverse = values.reduce(f64::min).unwrap_or(0.0);
         column
     }
 
-    fn prepare_entropy(&mut self, counts: &[u64]) {
+    fn prepare_entropy(&mut self, counts: &[u64], constant: Constant) {
         let values = usize::from(self.axis.missing)..self.axis.codes as usize;
         let total = counts[values.clone()].iter().sum::<u64>() as f64;
         let mut sum = 0.0;
@@ -109,12 +160,17 @@ impl<'a> Column<'a> {
             }
             self.end.push(sum);
         }
-        (self.top, self.missing) = (sum, sum);
-        for code in 0..self.axis.codes {
-            let info = if self.is_missing(code) { self.missing } else { 0.0 };
-            self.inverse[code as usize] = self.info_inverse(info, Some(code));
+        self.top = sum;
+        if constant == Constant::HalfOfColumn {
+            // A column of one value has no entropy, and yet `*` in its place loses that value.
+            if sum == 0.0 && self.axis.missing {
+                self.top = 1.0;
+            }
+            self.constant = self.top / 2.0;
         }
-        self.least_inverse = self.inverse.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        if self.distance.charges_missing {
+            self.missing = self.top;
+        }
         if let Shape::Tree(tree) = &self.axis.shape {
             let value = |node: u32| {
                 let (first, last) = tree.range(node);
@@ -125,18 +181,26 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// 1/(Info + c) of a center, or of a single code.
-    fn info_inverse(&self, info: f64, code: Option<u32>) -> f64 {
-        let own = code.filter(|code| !self.is_missing(*code)).map_or(0.0, |code| self.mass(code));
-        match self.metric {
-            Metric::Entropy => inverse(info + own),
+    /// What the value of a join is multiplied with for a single row.
+    fn own_inverse(&self, code: u32) -> f64 {
+        let is_missing = self.is_missing(code);
+        match self.distance.metric {
+            _ if is_missing && !self.distance.charges_missing => 0.0,
+            Metric::Entropy(Constant::OfValue) if !is_missing => inverse(self.mass(code)),
+            _ if is_missing => self.center_inverse(self.missing),
+            _ => self.center_inverse(0.0),
+        }
+    }
+
+    /// The same for every row of a group whose center has this value.
+    fn center_inverse(&self, value: f64) -> f64 {
+        match self.distance.metric {
+            Metric::Entropy(_) => inverse(value + self.constant),
             Metric::Ncp => 1.0,
         }
     }
 
     fn prepare_ncp(&mut self) {
-        self.inverse.fill(1.0);
-        self.least_inverse = 1.0;
         match &self.axis.shape {
             Shape::Line(positions) => {
                 self.start.clone_from(positions);
@@ -155,20 +219,40 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// The center of a single row.
+    /// The center of rows with this code, of which none is charged yet.
     pub(super) fn part(&self, code: u32) -> Part {
         let is_missing = self.is_missing(code);
         let members = if self.axis.shape == Shape::Set { vec![code] } else { Vec::new() };
         Part {
             low: code,
             high: code,
+            charged: 0,
             value: if is_missing { self.missing } else { 0.0 },
             inverse: self.inverse[code as usize],
             members,
         }
     }
 
-    /// Joins a row into a center; says whether the center changed.
+    /// The center of these rows, given by their codes.
+    pub(super) fn center(&self, mut codes: impl Iterator<Item = u32>) -> Part {
+        let Some(first) = codes.next() else { return Part::default() };
+        let mut part = self.part(first);
+        self.charge(&mut part, first, 1);
+        codes.for_each(|code| {
+            self.join(&mut part, code);
+            self.charge(&mut part, code, 1);
+        });
+        part
+    }
+
+    /// Counts rows that have joined: from now on they lose when the center widens.
+    pub(super) fn charge(&self, part: &mut Part, code: u32, rows: u32) {
+        if self.distance.charges_missing || !self.is_missing(code) {
+            part.charged += rows;
+        }
+    }
+
+    /// Joins a row into a center; says whether the center changed. [`Column::charge`] must follow.
     pub(super) fn join(&self, part: &mut Part, code: u32) -> bool {
         if part.low == part.high && part.low == code {
             return false;
@@ -189,7 +273,7 @@ impl<'a> Column<'a> {
         }
         let changed = part.value != value || self.is_missing(part.low);
         part.value = value;
-        part.inverse = self.info_inverse(value, None);
+        part.inverse = self.center_inverse(value);
         // A wider stretch under the same node of a hierarchy is the same center.
         changed || !matches!(self.axis.shape, Shape::Tree(_))
     }
@@ -203,9 +287,11 @@ impl<'a> Column<'a> {
         for code in &other.members {
             self.join(part, *code);
         }
+        part.charged += other.charged;
     }
 
-    fn is_missing(&self, code: u32) -> bool {
+    /// Whether a code stands for a missing cell.
+    pub(super) fn is_missing(&self, code: u32) -> bool {
         self.axis.missing && code == 0
     }
 
@@ -235,37 +321,45 @@ impl<'a> Column<'a> {
         self.end[code as usize] - self.start[code as usize]
     }
 
-    /// Cost of a row in this column, and a cost that no code further from the center is below.
-    pub(super) fn cost(&self, part: &Part, size: u32, code: u32) -> Cost {
+    /// Cost of a row in this column, and a cost that no value further from the center is below.
+    pub(super) fn cost(&self, part: &Part, code: u32) -> Cost {
         let joined = self.joined(part, code);
-        let held = if self.metric == Metric::Ncp { part.value } else { 0.0 };
-        let group = f64::from(size) * (joined - held) * part.inverse;
+        let group = self.group_cost(part, joined);
         Cost {
             cost: fixed(self.weight * (joined * self.inverse[code as usize] + group)),
             beyond: fixed(self.weight * (joined * self.least_inverse + group)),
         }
     }
 
-    /// The cost no row is below.
-    pub(super) fn least(&self, part: &Part, size: u32) -> u64 {
-        let held = if self.metric == Metric::Ncp { 0.0 } else { part.value };
-        let group = f64::from(size) * held * part.inverse;
-        fixed(self.weight * (part.value * self.least_inverse + group))
+    /// What the rows of a group lose together when its center gets this value.
+    fn group_cost(&self, part: &Part, joined: f64) -> f64 {
+        let held = if self.distance.metric == Metric::Ncp { part.value } else { 0.0 };
+        f64::from(part.charged) * (joined - held) * part.inverse
     }
 
-    /// Cost of a row that joins a group of `size` rows.
-    pub(super) fn distance(&self, part: &Part, size: u32, code: u32) -> u64 {
-        self.cost(part, size, code).cost
+    /// The cost no row is below.
+    pub(super) fn least(&self, part: &Part) -> u64 {
+        let group = self.group_cost(part, part.value);
+        let of_value = fixed(self.weight * (part.value * self.least_inverse + group));
+        match self.axis.missing {
+            true => of_value.min(self.distance(part, 0)),
+            false => of_value,
+        }
+    }
+
+    /// Cost of a row that joins a group.
+    pub(super) fn distance(&self, part: &Part, code: u32) -> u64 {
+        self.cost(part, code).cost
     }
 
     /// The NCP cost no code but the missing one is above.
-    pub(super) fn most(&self, part: &Part, size: u32) -> u64 {
+    pub(super) fn most(&self, part: &Part) -> u64 {
         if self.axis.shape == Shape::Set {
-            return fixed(self.weight * f64::from(size + 1));
+            return fixed(self.weight * f64::from(part.charged + 1));
         }
         // One of the two ends is the code furthest away.
         let first = u32::from(self.axis.missing && self.axis.codes > 1);
-        let ends = [first, self.axis.codes - 1].map(|code| self.distance(part, size, code));
+        let ends = [first, self.axis.codes - 1].map(|code| self.distance(part, code));
         ends[0].max(ends[1])
     }
 
@@ -274,30 +368,62 @@ impl<'a> Column<'a> {
         self.axis.shape != Shape::Set
     }
 
-    /// Weighted loss of two centers joined; for the NCP metric.
+    /// Weighted loss of all rows of two groups joined; for the NCP metric.
     pub(super) fn joined_loss(&self, part: &Part, other: &Part) -> f64 {
         let (low, high) = (part.low.min(other.low), part.high.max(other.high));
         if low == high {
             return 0.0;
         }
-        if self.is_missing(low) {
-            return self.weight * self.top;
-        }
-        self.weight
-            * match &self.axis.shape {
-                Shape::Line(_) => self.end[high as usize] - self.start[low as usize],
-                Shape::Tree(tree) => self.nodes[tree.ancestor(low, high) as usize],
-                Shape::Set => {
-                    let new = |code: &&u32| part.members.binary_search(code).is_err();
-                    let members = part.members.len() + other.members.iter().filter(new).count();
-                    (members - 1) as f64 * self.set_offset
-                }
+        let value = match &self.axis.shape {
+            _ if self.is_missing(low) => self.top,
+            Shape::Line(_) => self.end[high as usize] - self.start[low as usize],
+            Shape::Tree(tree) => self.nodes[tree.ancestor(low, high) as usize],
+            Shape::Set => {
+                let new = |code: &&u32| part.members.binary_search(code).is_err();
+                let members = part.members.len() + other.members.iter().filter(new).count();
+                (members - 1) as f64 * self.set_offset
             }
+        };
+        self.weight * f64::from(part.charged + other.charged) * value
     }
 
-    /// Share of the column that publishing this center hides, weighted; for the NCP metric.
+    /// What the rows of a group lose together in this column, weighted; for the NCP metric.
     pub(super) fn loss(&self, part: &Part) -> f64 {
-        self.weight * part.value
+        self.weight * f64::from(part.charged) * part.value
+    }
+
+    /// What a row with this code would add to the losses of groups.
+    pub(super) fn added_by(&self, code: u32) -> AddedLoss<'_> {
+        AddedLoss {
+            column: self,
+            stretches: &self.stretches,
+            code,
+            own: self.inverse[code as usize] as f32,
+            weight: self.weight as f32,
+        }
+    }
+
+    /// By how much the losses of two groups grow if they are one; `extents` is the short form of `parts`.
+    pub(super) fn added_by_joining(
+        &self,
+        extents: (&Extent, &Extent),
+        parts: (&Part, &Part),
+    ) -> f64 {
+        if self.stretches.is_empty() {
+            return self.joined_loss(parts.0, parts.1) - self.loss(parts.0) - self.loss(parts.1);
+        }
+        let (one, other) = extents;
+        let ends = one.low.min(other.low) * self.axis.codes + one.high.max(other.high);
+        let joined = (one.charged + other.charged) * self.stretches[ends as usize];
+        let before = one.charged * one.value + other.charged * other.value;
+        self.weight * f64::from(joined - before)
+    }
+
+    /// By how much that grows if a row joins.
+    pub(super) fn added_loss(&self, part: &Part, code: u32) -> f64 {
+        let joined = self.joined(part, code);
+        let own = joined * self.inverse[code as usize];
+        self.weight * (own + f64::from(part.charged) * (joined - part.value))
     }
 }
 
@@ -318,71 +444,4 @@ pub(super) struct Cost {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Values a, b under x and c, d under y; a occurs four times, b and c twice, d and missing once.
-    fn tree() -> Axis {
-        Axis::of_labels("a;x;*\nb;x;*\nc;y;*\nd;y;*\n", true)
-    }
-
-    const COUNTS: [u64; 5] = [1, 4, 2, 2, 1];
-
-    fn part_of(count: f64) -> f64 {
-        -(count / 9.0) * (count / 9.0).ln()
-    }
-
-    fn close(cost: u64, expected: f64) -> bool {
-        (cost as f64 / UNIT - expected).abs() < 1e-6
-    }
-
-    #[test]
-    fn entropy_distances_follow_the_formula_of_the_paper() {
-        let axis = tree();
-        let column = Column::new(0, &axis, Metric::Entropy, 1.0, &COUNTS);
-        let (a, b, c, d) = (part_of(4.0), part_of(2.0), part_of(2.0), part_of(1.0));
-        let (x, top) = (a + b, a + b + c + d);
-        let from_a = column.part(1);
-        assert_eq!(column.distance(&from_a, 1, 1), 0, "a leaf has no information to lose");
-        assert!(close(column.distance(&from_a, 1, 2), x / b + x / a));
-        assert!(close(column.distance(&from_a, 3, 4), top / d + 3.0 * top / a));
-        assert!(close(column.distance(&from_a, 3, 0), 1.0 + 3.0 * top / a), "missing is the top");
-        let mut from_x = column.part(1);
-        assert!(column.join(&mut from_x, 2));
-        assert!(!column.join(&mut from_x, 1), "x stays x");
-        assert!(close(column.distance(&from_x, 2, 1), x / a + 2.0));
-        assert!(close(column.distance(&from_x, 2, 3), top / c + 2.0 * top / x));
-        let missing = column.part(0);
-        assert!(close(column.distance(&missing, 2, 0), 1.0 + 2.0));
-        assert!(close(column.distance(&missing, 2, 1), top / a + 2.0));
-    }
-
-    #[test]
-    fn numbers_join_to_intervals_and_texts_to_sets() {
-        let line = Axis::line(&[10.0, 20.0, 50.0], false);
-        let set = Axis::set(3, false);
-        let counts = [1, 2, 1];
-        let (one, two) = (0.25 * 4f64.ln(), 0.5 * 2f64.ln());
-        for (axis, ends) in [(&line, one + two + one), (&set, one + one)] {
-            let column = Column::new(0, axis, Metric::Entropy, 1.0, &counts);
-            assert!(close(column.distance(&column.part(0), 1, 2), 2.0 * ends / one));
-        }
-        let ncp = |axis, code| {
-            let column = Column::new(0, axis, Metric::Ncp, 1.0, &counts);
-            let mut part = column.part(0);
-            column.join(&mut part, 1);
-            // (s + 1)·NCP(after) − s·NCP(before)
-            column.distance(&part, 2, code)
-        };
-        assert!(close(ncp(&line, 2), 3.0 * 1.0 - 2.0 * 0.25));
-        assert!(close(ncp(&set, 2), 3.0 * 1.0 - 2.0 * 0.5));
-        assert!(close(ncp(&set, 0), 0.5), "the row itself loses what the group has lost");
-    }
-
-    #[test]
-    fn nothing_over_nothing_is_nothing() {
-        let axis = Axis::line(&[7.0], true);
-        let column = Column::new(0, &axis, Metric::Entropy, 1.0, &[2, 3]);
-        assert_eq!(column.distance(&column.part(0), 4, 1), 0);
-    }
-}
+mod tests;

@@ -12,8 +12,10 @@ use crate::model::{Cancel, Model, Seed, SensitiveColumn, Tally};
 /// Where the next group starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// At a random free row (`kaim`).
+    /// At a random free row (`kaim` as printed).
     Random,
+    /// At a random row among those that miss fewest cells (`kaim`).
+    Complete,
     /// At the free row furthest from the last row taken (`k_member`), the first at random.
     Furthest,
 }
@@ -22,6 +24,8 @@ pub(super) enum Start {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) columns: &'a [Column<'a>],
+    /// The same columns with the loss for a distance, by which groups are dissolved; empty if none is.
+    pub(super) loss_columns: &'a [Column<'a>],
     pub(super) start: Start,
     pub(super) k: u32,
     /// The models beside k.
@@ -36,7 +40,7 @@ pub(super) struct Rules<'a> {
 impl<'a> Rules<'a> {
     /// The column of persons whose rows follow each other into a group: where only numbers of different values are
     /// asked for, which more rows cannot lower.
-    fn persons_to_follow(&self) -> Option<&'a SensitiveColumn> {
+    pub(super) fn persons_to_follow(&self) -> Option<&'a SensitiveColumn> {
         let unit = self.models.iter().find_map(|model| match model {
             Model::Distinct { column, unit: true, .. } => Some(*column),
             _ => None,
@@ -47,7 +51,7 @@ impl<'a> Rules<'a> {
 }
 
 /// Rows that will be published alike.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     pub(super) center: Vec<Part>,
     /// Positions of the rows among the tuples' rows.
@@ -63,6 +67,8 @@ pub(super) struct Growth<'a> {
     pub(super) tallies: Vec<Tally<'a>>,
     trie: Trie,
     caches: Vec<CostCache<'a>>,
+    /// The tuples at which groups start, the last first; empty unless they start at complete rows.
+    starts: Vec<u32>,
     /// Positions of all rows; the rows of a tuple that are taken stand first among its own.
     slots: Vec<u32>,
     /// Where every position stands in `slots`; empty unless rows follow their persons.
@@ -85,6 +91,10 @@ impl<'a> Growth<'a> {
             tallies,
             trie: Trie::new(tuples),
             caches: rules.columns.iter().map(CostCache::new).collect(),
+            starts: match rules.start {
+                Start::Complete => starts(rules.seed, rules.block, rules.columns, tuples),
+                Start::Random | Start::Furthest => Vec::new(),
+            },
             slots,
             slot_of,
             leaves: Vec::new(),
@@ -115,13 +125,21 @@ impl<'a> Growth<'a> {
         }
         self.collect_free_rows();
         self.place_leftovers()?;
+        self.refine()?;
         Ok(self.groups)
     }
 
     /// The leaf at which the next group starts, given the tuple of the last row taken.
     fn next_start(&mut self, last: Option<usize>) -> usize {
+        while let Some(tuple) = self.starts.last() {
+            match self.trie.leaf_of(*tuple) {
+                Some(leaf) => return leaf,
+                None => self.starts.pop(),
+            };
+        }
         if let (Start::Furthest, Some(last)) = (self.rules.start, last) {
             self.start_at(last);
+            self.charge(last, 1);
             if let Some(leaf) = self.trie.furthest(&mut self.caches) {
                 return leaf;
             }
@@ -138,6 +156,13 @@ impl<'a> Growth<'a> {
         }
     }
 
+    /// Counts rows of a tuple in the center.
+    fn charge(&mut self, tuple: usize, rows: u32) {
+        for (cache, codes) in self.caches.iter_mut().zip(&self.tuples.codes) {
+            cache.charge(codes[tuple], rows);
+        }
+    }
+
     /// Grows a group from a leaf; says whether it became a class, and the last tuple it took from.
     fn grow(&mut self, group: &mut Group, start: usize) -> Result<(bool, usize)> {
         let mut tuple = self.trie.tuple(start);
@@ -147,9 +172,7 @@ impl<'a> Growth<'a> {
         let rows = self.trie.free(start).min(self.rules.k);
         self.take(start, rows, group);
         loop {
-            let size = group.rows.len() as u32;
-            self.caches.iter_mut().for_each(|cache| cache.resize(size));
-            let lacking = self.rules.k.saturating_sub(size);
+            let lacking = self.rules.k.saturating_sub(group.rows.len() as u32);
             let found = if lacking > 0 {
                 self.trie.nearest(&mut self.caches, &|_| true).map(|(leaf, _)| (leaf, None))
             } else {
@@ -215,8 +238,6 @@ impl<'a> Growth<'a> {
                 }
             }
         }
-        let size = group.rows.len() as u32;
-        self.caches.iter_mut().for_each(|cache| cache.resize(size));
     }
 
     fn take(&mut self, leaf: usize, rows: u32, group: &mut Group) {
@@ -229,6 +250,7 @@ impl<'a> Growth<'a> {
             }
             group.rows.push(position);
         }
+        self.charge(self.trie.tuple(leaf), rows);
         self.trie.take(leaf, rows);
         self.free -= u64::from(rows);
     }
@@ -278,4 +300,20 @@ impl<'a> Growth<'a> {
         self.leftovers.extend(free.map(|position| position as u32));
         self.leftovers.sort_unstable();
     }
+}
+
+/// The tuples of a block in the order in which groups start at them, the last first: those that miss fewest cells, each
+/// lot shuffled by the seed.
+pub(super) fn starts(seed: &Seed, block: u64, columns: &[Column<'_>], tuples: &Tuples) -> Vec<u32> {
+    let place = |tuple: usize| {
+        let columns = columns.iter().zip(&tuples.codes);
+        let missing = columns.filter(|(column, codes)| column.is_missing(codes[tuple])).count();
+        let mut hasher = seed.hasher();
+        hasher.write_u64(block);
+        hasher.write_u64(tuple as u64);
+        (missing, hasher.finish(), tuple as u32)
+    };
+    let mut starts: Vec<(usize, u64, u32)> = (0..tuples.len()).map(place).collect();
+    starts.sort_unstable_by(|a, b| b.cmp(a));
+    starts.into_iter().map(|(.., tuple)| tuple).collect()
 }

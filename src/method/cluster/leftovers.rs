@@ -28,9 +28,8 @@ impl Growth<'_> {
     }
 
     fn distance(&self, group: &Group, tuple: usize) -> u64 {
-        let size = group.rows.len() as u32;
         let columns = self.rules.columns.iter().zip(&group.center).zip(&self.tuples.codes);
-        columns.map(|((column, part), codes)| column.distance(part, size, codes[tuple])).sum()
+        columns.map(|((column, part), codes)| column.distance(part, codes[tuple])).sum()
     }
 
     fn join(&mut self, group: usize, position: u32, tuple: usize) {
@@ -40,6 +39,7 @@ impl Growth<'_> {
             self.rules.columns.iter().zip(&mut group.center).zip(&self.tuples.codes)
         {
             column.join(part, codes[tuple]);
+            column.charge(part, codes[tuple], 1);
         }
     }
 
@@ -50,32 +50,26 @@ impl Growth<'_> {
         }
         let mut nearest: Vec<(u64, usize)> = self.groups.iter().enumerate().map(far).collect();
         nearest.sort_unstable();
-        nearest.into_iter().map(|(_, index)| index).find(|index| self.holds(*index, position))
+        nearest.into_iter().map(|(_, index)| index).find(|index| self.holds_with(*index, position))
     }
 
     /// Whether a group stays a class when this row joins it.
-    fn holds(&mut self, group: usize, position: u32) -> bool {
-        let rows = self.groups[group].rows.iter().chain(std::iter::once(&position));
-        let ids: Vec<u32> = rows.map(|position| self.tuples.ids[*position as usize]).collect();
-        self.tallies.iter_mut().all(|tally| tally.holds_for(ids.iter().copied()))
+    fn holds_with(&mut self, group: usize, position: u32) -> bool {
+        let mut rows = self.groups[group].rows.clone();
+        rows.push(position);
+        self.holds(&rows)
+    }
+
+    /// Whether rows satisfy the models.
+    pub(super) fn holds(&mut self, rows: &[u32]) -> bool {
+        let ids = || rows.iter().map(|position| self.tuples.ids[*position as usize]);
+        self.tallies.iter_mut().all(|tally| tally.holds_for(ids()))
     }
 
     /// Lets a group take in its nearest groups until it is a class.
     fn complete(&mut self, mut open: Group, tuple_of: &[u32]) -> Result<()> {
         let columns = self.rules.columns;
-        let Some(first) = open.rows.first().map(|at| tuple_of[*at as usize] as usize) else {
-            return Ok(());
-        };
-        open.center =
-            columns.iter().zip(&self.tuples.codes).map(|(c, codes)| c.part(codes[first])).collect();
-        for position in &open.rows {
-            let tuple = tuple_of[*position as usize] as usize;
-            for ((column, part), codes) in
-                columns.iter().zip(&mut open.center).zip(&self.tuples.codes)
-            {
-                column.join(part, codes[tuple]);
-            }
-        }
+        open.center = self.tuples.center(columns, &open.rows, tuple_of);
         self.tallies.iter_mut().for_each(Tally::clear);
         let mut joined = 0;
         loop {
@@ -94,11 +88,8 @@ impl Growth<'_> {
             // Both ends of the open group's center stand for it.
             let far = |(index, group): (usize, &Group)| {
                 let parts = columns.iter().zip(&group.center).zip(&open.center);
-                let size = group.rows.len() as u32;
                 let ends = parts.map(|((column, part), open)| {
-                    column
-                        .distance(part, size, open.low)
-                        .max(column.distance(part, size, open.high))
+                    column.distance(part, open.low).max(column.distance(part, open.high))
                 });
                 (ends.sum::<u64>(), index)
             };

@@ -3,7 +3,7 @@
 use super::{Clustering, Options, block_bytes, cluster, incomplete_rows};
 use crate::error::{Error, Result};
 use crate::method::{
-    About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified,
+    About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified, Variant,
 };
 use crate::model::{Purpose, RowTable};
 
@@ -17,8 +17,8 @@ pub(in crate::method) static KAIM: Clusters = Clusters {
     about: About {
         name: "kaim",
         family: Family::Classes,
-        summary: "rows have missing values that must not cost them",
-        class_sizes: "at least k rows; no row is dropped",
+        summary: "values are missing: all rows stay, with the least loss",
+        class_sizes: "k to 2k − 1 rows; no row is dropped",
     },
     clustering: Clustering::Kaim,
 };
@@ -45,7 +45,11 @@ pub(in crate::method) static BOTTOM_UP: Clusters = Clusters {
 
 impl Clusters {
     fn block_rows(&self, settings: &Settings) -> usize {
-        settings.block_rows.unwrap_or_else(|| self.clustering.default_block_rows())
+        settings.block_rows.unwrap_or_else(|| match settings.variant {
+            Variant::Best => self.clustering.default_block_rows(),
+            // No paper cuts a table into blocks.
+            Variant::Paper => usize::MAX,
+        })
     }
 }
 
@@ -56,7 +60,8 @@ impl Method for Clusters {
 
     fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {
         match option {
-            MethodOption::Weights | MethodOption::BlockRows => Ok(()),
+            MethodOption::Weights | MethodOption::BlockRows | MethodOption::Paper => Ok(()),
+            MethodOption::Split if self.clustering == Clustering::BottomUp => Ok(()),
             MethodOption::T if self.drops_incomplete_rows() => Err(
                 "dropping the rows with missing values changes the distribution that t compares with; use \
                  'kaim', 'bottom_up' or 'rounded'",
@@ -85,9 +90,11 @@ impl Method for Clusters {
             if self.drops_incomplete_rows() { incomplete_rows(rows, job.axes) } else { 0 };
         check_dropped(suppressed, rows.len(), job.requirement.k, settings)?;
         let options = Options {
+            variant: settings.variant,
             weights: settings.weights,
             seed: &settings.seed(Purpose::Starts),
             block_rows: self.block_rows(settings),
+            split: settings.split,
         };
         let classes = cluster(rows, job, self.clustering, &options)?;
         Ok(Unverified::Classes { classes, suppressed })

@@ -89,6 +89,12 @@ impl Trie {
         self.tuple_of[leaf] as usize
     }
 
+    /// The leaf of a tuple that has free rows.
+    pub(super) fn leaf_of(&self, tuple: u32) -> Option<usize> {
+        let leaf = self.tuple_of.binary_search(&tuple).ok()?;
+        (self.free(leaf) > 0).then_some(leaf)
+    }
+
     /// Free rows at a leaf.
     pub(super) fn free(&self, leaf: usize) -> u32 {
         self.levels.last().map_or(0, |level| level.free[leaf])
@@ -179,17 +185,22 @@ struct Search<'s, 'a> {
 impl Search<'_, '_> {
     fn nearest(&mut self, depth: usize, nodes: std::ops::Range<usize>, so_far: u64) {
         let codes = &self.levels[depth].codes[nodes.clone()];
-        let low = self.caches[depth].part.low;
+        let (column, low) = (self.caches[depth].column, self.caches[depth].part.low);
         let center = nodes.start + codes.partition_point(|code| *code < low);
+        // Missing lies on no side: it may cost less than every value.
+        let is_aside = center > nodes.start && column.is_missing(codes[0]);
         for node in center..nodes.end {
             if !self.step(depth, node, so_far) {
                 break;
             }
         }
-        for node in (nodes.start..center).rev() {
+        for node in (nodes.start + usize::from(is_aside)..center).rev() {
             if !self.step(depth, node, so_far) {
                 break;
             }
+        }
+        if is_aside {
+            self.step(depth, nodes.start, so_far);
         }
     }
 
@@ -239,13 +250,13 @@ impl Search<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::distance::{Column, Metric};
+    use super::super::distance::{Column, Constant, Distance, Metric};
     use super::*;
     use crate::hierarchy::Axis;
     use crate::model::{RowKeys, RowTable};
 
     /// A walk of many groups over random tuples, checked against looking at every tuple.
-    fn check(metric: Metric) {
+    fn check(distance: Distance) {
         let mut state = 7u64;
         let mut next = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -254,7 +265,7 @@ mod tests {
         let values: Vec<f64> = (0..20).map(f64::from).collect();
         let axes = [Axis::set(4, true), Axis::line(&values, true), Axis::line(&values, true)];
         // k_member has dropped the rows with holes, so its searches never meet code 0.
-        let hole = u32::from(metric == Metric::Ncp);
+        let hole = u32::from(distance.metric == Metric::Ncp);
         let codes: Vec<[u32; 3]> =
             (0..400).map(|_| [next(5).max(hole), next(21).max(hole), next(21).max(hole)]).collect();
         let counts = |column: usize| {
@@ -264,7 +275,7 @@ mod tests {
             counts
         };
         let columns: Vec<Column<'_>> = (0..3)
-            .map(|index| Column::new(index, &axes[index], metric, 1.0, &counts(index)))
+            .map(|index| Column::new(index, &axes[index], distance, 1.0, &counts(index)))
             .collect();
         let Some(rows) = RowTable::from_codes(&codes) else { unreachable!("few columns") };
         let tuples = Tuples::new(&rows, 0..codes.len(), &columns, &RowKeys::default());
@@ -278,9 +289,13 @@ mod tests {
                 .iter_mut()
                 .zip(&tuples.codes)
                 .for_each(|(cache, codes)| cache.start_at(codes[focus]));
+            let charge = |caches: &mut [CostCache<'_>], tuple: usize| {
+                let columns = caches.iter_mut().zip(&tuples.codes);
+                columns.for_each(|(cache, codes)| cache.charge(codes[tuple], 1));
+            };
+            charge(&mut caches, focus);
             trie.take(start, 1);
             for size in 1..4 {
-                caches.iter_mut().for_each(|cache| cache.resize(size));
                 let found = trie.nearest(&mut caches, &|_| true);
                 let cost = |caches: &mut [CostCache<'_>], tuple: usize| -> u64 {
                     let columns = caches.iter_mut().zip(&tuples.codes);
@@ -291,7 +306,7 @@ mod tests {
                 let costs: Vec<u64> =
                     open.iter().map(|leaf| cost(&mut caches, trie.tuple(*leaf))).collect();
                 assert_eq!(found.map(|(_, cost)| cost), costs.iter().min().copied());
-                if metric == Metric::Ncp && size == 1 {
+                if distance.metric == Metric::Ncp && size == 1 {
                     let far = trie.furthest(&mut caches).map(|leaf| trie.tuple(leaf));
                     let far = far.map(|tuple| cost(&mut caches, tuple));
                     assert_eq!(far, costs.iter().max().copied());
@@ -301,6 +316,7 @@ mod tests {
                 caches.iter_mut().zip(&tuples.codes).for_each(|(cache, codes)| {
                     cache.join(codes[tuple]);
                 });
+                charge(&mut caches, tuple);
                 trie.take(leaf, 1);
             }
             free -= 4;
@@ -310,7 +326,13 @@ mod tests {
 
     #[test]
     fn the_walk_finds_what_looking_at_every_tuple_finds() {
-        check(Metric::Entropy);
-        check(Metric::Ncp);
+        for metric in [
+            Metric::Entropy(Constant::HalfOfColumn),
+            Metric::Entropy(Constant::OfValue),
+            Metric::Ncp,
+        ] {
+            check(Distance { metric, charges_missing: false });
+            check(Distance { metric, charges_missing: true });
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::distance::Column;
+use super::distance::{Column, Part};
 use crate::model::{RowKeys, RowTable};
 
 /// The distinct tuples of a block.
@@ -70,5 +70,23 @@ impl Tuples {
     /// The tuple of every row, by position.
     pub(super) fn tuple_of_rows(&self) -> Vec<u32> {
         (0..self.len()).flat_map(|tuple| self.positions(tuple).map(move |_| tuple as u32)).collect()
+    }
+
+    /// The codes of a tuple, column by column.
+    pub(super) fn codes_of(&self, tuple: u32) -> Vec<u32> {
+        self.codes.iter().map(|codes| codes[tuple as usize]).collect()
+    }
+
+    /// The center of the rows at these positions, given the tuple of every row.
+    pub(super) fn center(
+        &self,
+        columns: &[Column<'_>],
+        rows: &[u32],
+        tuple_of: &[u32],
+    ) -> Vec<Part> {
+        let center = |(column, codes): (&Column<'_>, &Vec<u32>)| {
+            column.center(rows.iter().map(|at| codes[tuple_of[*at as usize] as usize]))
+        };
+        columns.iter().zip(&self.codes).map(center).collect()
     }
 }

@@ -3,7 +3,7 @@
 //! Unlike the cuts of `rounded`, a cut here may leave the two sides as uneven as k allows.
 
 use super::{Class, Context};
-use crate::method::bounds::{Bounds, Sorter};
+use crate::method::bounds::{Bounds, Losses, Sorter};
 use crate::method::partition::Split;
 use crate::model::{Code, Row, Tally};
 
@@ -159,21 +159,16 @@ impl<'a> Cutter<'a> {
         self.sorter.sort_along(rows, &group.bounds, axis, group.wide);
         let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
         let mut right = vec![0.0; n + 1];
-        let mut bounds = Bounds::of(&rows[n - k + 1..]);
-        let mut loss = 0.0;
+        let mut side = Side::of(&rows[n - k + 1..], losses);
         for at in (k..=n - k).rev() {
-            if bounds.grow(&rows[at].codes) || at == n - k {
-                loss = f64::from(losses.of(&bounds));
-            }
-            right[at] = (n - at) as f64 * loss;
+            side.add(&rows[at].codes, losses);
+            right[at] = side.total(losses);
         }
-        let mut bounds = Bounds::of(&rows[..k - 1]);
+        let mut side = Side::of(&rows[..k - 1], losses);
         let mut places = Vec::with_capacity(n + 1 - 2 * k);
         for left in k..=n - k {
-            if bounds.grow(&rows[left - 1].codes) || left == k {
-                loss = f64::from(losses.of(&bounds));
-            }
-            let loss = left as f64 * loss + right[left];
+            side.add(&rows[left - 1].codes, losses);
+            let loss = side.total(losses) + right[left];
             places.push(Candidate { axis, up_to: None, left, loss });
         }
         places
@@ -189,32 +184,74 @@ impl<'a> Cutter<'a> {
         let (low, high) = (bounds.low[axis].get(), bounds.high[axis].get());
         let shift = (0..32).find(|shift| ((high - low) >> shift) < BINS as u32).unwrap_or(0);
         let bins = ((high - low) >> shift) as usize + 1;
-        let mut boxes = vec![(0usize, Bounds::none()); bins];
-        for row in rows {
-            let bin = &mut boxes[((row.codes[axis].get() - low) >> shift) as usize];
-            bin.0 += 1;
-            bin.1.add(&row.codes);
-        }
         let (k, n, losses) = (self.context.k(), rows.len(), &self.context.losses);
+        let mut sides = vec![Side::none(); bins];
+        for row in rows {
+            let bin = ((row.codes[axis].get() - low) >> shift) as usize;
+            sides[bin].add(&row.codes, losses);
+        }
         let mut right = vec![0.0; bins + 1];
-        let (mut count, mut around) = (0, Bounds::none());
-        for (bin, (rows, bounds)) in boxes.iter().enumerate().rev() {
-            count += rows;
-            around = around.join(bounds);
-            right[bin] = if count > 0 { count as f64 * f64::from(losses.of(&around)) } else { 0.0 };
+        let mut around = Side::none();
+        for (bin, side) in sides.iter().enumerate().rev() {
+            around.join(side);
+            right[bin] = if around.rows > 0 { around.total(losses) } else { 0.0 };
         }
         let mut places = Vec::new();
-        let (mut left, mut around) = (0, Bounds::none());
-        for (bin, (rows, bounds)) in boxes.iter().enumerate() {
-            left += rows;
-            around = around.join(bounds);
-            if *rows > 0 && left >= k && n - left >= k {
-                let loss = left as f64 * f64::from(losses.of(&around)) + right[bin + 1];
+        let mut around = Side::none();
+        for (bin, side) in sides.iter().enumerate() {
+            around.join(side);
+            let left = around.rows;
+            if side.rows > 0 && left >= k && n - left >= k {
+                let loss = around.total(losses) + right[bin + 1];
                 let up_to = Some(low + ((bin as u32 + 1) << shift) - 1);
                 places.push(Candidate { axis, up_to, left, loss });
             }
         }
         places
+    }
+}
+
+/// The rows on one side of a cut, as far as their loss depends on them.
+#[derive(Debug, Clone, Copy)]
+struct Side<C, const W: usize> {
+    rows: usize,
+    bounds: Bounds<C, W>,
+    missing: [u32; W],
+    /// Loss of the bounds, unless they have grown since it was looked up.
+    loss: Option<f32>,
+}
+
+impl<C: Code, const W: usize> Side<C, W> {
+    fn none() -> Self {
+        Self { rows: 0, bounds: Bounds::none(), missing: [0; W], loss: None }
+    }
+
+    fn of(rows: &[Row<C, W>], losses: &Losses) -> Self {
+        let (bounds, missing) = (Bounds::of(rows), losses.missing(rows));
+        Self { rows: rows.len(), bounds, missing, loss: None }
+    }
+
+    #[inline]
+    fn add(&mut self, codes: &[C; W], losses: &Losses) {
+        self.rows += 1;
+        losses.count_missing(&mut self.missing, codes);
+        if self.bounds.grow(codes) {
+            self.loss = None;
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.bounds = self.bounds.join(&other.bounds);
+        self.missing.iter_mut().zip(&other.missing).for_each(|(sum, more)| *sum += more);
+        self.loss = None;
+    }
+
+    /// What the rows lose together; there must be one.
+    #[inline]
+    fn total(&mut self, losses: &Losses) -> f64 {
+        let loss = *self.loss.get_or_insert_with(|| losses.of(&self.bounds));
+        self.rows as f64 * f64::from(loss) - losses.spared(&self.bounds, &self.missing)
     }
 }
 

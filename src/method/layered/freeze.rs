@@ -1,11 +1,11 @@
 //! Layers: what can be a class at the present rungs is frozen, the rest climbs.
 
-use super::count::Counter;
 use super::cut::Cutter;
 use super::ladder::Ladder;
 use super::{Class, Context};
 use crate::error::Result;
 use crate::method::bounds::{Bounds, Losses, smallest_first};
+use crate::method::counter::{Counter, node_key};
 use crate::model::{Code, Row};
 
 /// A rung is chosen by the rows that would freeze and this share of the open rows, per loss added:
@@ -65,7 +65,7 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         for tuple in rows.chunk_by(|a, b| a.codes == b.codes) {
             let mut key = 0u64;
             for axis in 0..ladders.len() {
-                key = key.wrapping_add(mix(axis, tuple[0].codes[axis].get()));
+                key = key.wrapping_add(node_key(axis, tuple[0].codes[axis].get()));
             }
             open.push(Tuple { key, start, rows: tuple.len() as u32 });
             start += tuple.len() as u32;
@@ -264,17 +264,8 @@ fn steps(ladder: &Ladder, axis: usize, level: usize) -> Option<Vec<(u64, f32)>> 
     let rung = ladder.above(level)?;
     let step = |(at, (node, loss)): (usize, (&u32, &f32))| {
         let code = ladder.low + at as u32;
-        let key = mix(axis, *node).wrapping_sub(mix(axis, ladder.node(level, code)));
+        let key = node_key(axis, *node).wrapping_sub(node_key(axis, ladder.node(level, code)));
         (key, loss - ladder.loss(level, code))
     };
     Some(rung.nodes.iter().zip(&rung.losses).enumerate().map(step).collect())
-}
-
-/// A hash of one node of one axis; the hashes of a row's nodes are summed. Two tuples of nodes with
-/// one sum would be frozen together: that could cost some loss and nothing else.
-fn mix(axis: usize, node: u32) -> u64 {
-    let mut hash = ((axis as u64 + 1) << 32) ^ u64::from(node);
-    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
 }

@@ -27,11 +27,15 @@ pub(super) struct Ladder {
 impl Ladder {
     pub(super) fn new(losses: &Losses, index: usize, low: u32, high: u32) -> Self {
         let axis = &losses.axes()[index];
-        let rungs = match &axis.shape {
+        let mut rungs = match &axis.shape {
             _ if low == high => Vec::new(),
             Shape::Tree(tree) => tree_rungs(tree, low, high),
             Shape::Line(_) | Shape::Set => interval_rungs(axis, low, high),
         };
+        if axis.missing && low == 0 {
+            // A missing cell has nothing to lose.
+            rungs.iter_mut().for_each(|rung| rung.losses[0] = 0.0);
+        }
         Self { low, rungs }
     }
 
@@ -92,11 +96,7 @@ fn interval_rungs(axis: &Axis, low: u32, high: u32) -> Vec<Rung> {
         let missing = with_missing.then_some(u32::MAX);
         let nodes = missing.into_iter().chain((first..=high).map(node)).collect();
         let part = (loss / f64::from(parts)) as f32;
-        let mut losses = vec![part; (high - low + 1) as usize];
-        if with_missing {
-            losses[0] = 0.0;
-        }
-        rungs.push(Rung { nodes, losses });
+        rungs.push(Rung { nodes, losses: vec![part; (high - low + 1) as usize] });
         parts /= 2;
     }
     if with_missing {
@@ -154,5 +154,21 @@ mod tests {
         let losses = Losses::new(std::slice::from_ref(&axis));
         // b and c have different parents and share their grandparent.
         assert_eq!(Ladder::new(&losses, 0, 2, 3).rungs.len(), 1);
+    }
+
+    #[test]
+    fn missing_cells_climb_for_nothing() {
+        let tree = Axis::of_labels("a;p;x;*\nb;p;x;*\nc;q;x;*\nd;r;y;*\n", true);
+        for axis in [tree, Axis::line(&[1.0, 2.0, 5.0, 9.0], true), Axis::set(4, true)] {
+            let losses = Losses::new(std::slice::from_ref(&axis));
+            let ladder = Ladder::new(&losses, 0, 0, 4);
+            let mut level = 0;
+            while ladder.above(level).is_some() {
+                level += 1;
+                assert_eq!(ladder.loss(level, 0), 0.0);
+                assert!(ladder.loss(level, 4) > 0.0 || ladder.above(level).is_some());
+            }
+            assert!(level >= 2);
+        }
     }
 }

@@ -72,10 +72,8 @@ fn absorb<C: Code, const W: usize>(
     let mut absorbed = 0;
     while !cutter.holds(&pool.rows) && !classes.is_empty() {
         cutter.context.job.cancel.check()?;
-        let cost = |class: &Class<C, W>| {
-            let loss = cutter.context.losses.of(&pool.bounds.join(&class.bounds));
-            (pool.rows.len() + class.rows.len()) as f64 * f64::from(loss) - class.total()
-        };
+        let losses = &cutter.context.losses;
+        let cost = |class: &Class<C, W>| pool.joined_total(class, losses) - class.total();
         // One at a time, then a quarter of what was taken before: the number of rounds is logarithmic.
         let taken = cheapest(classes.iter().map(cost).zip(0..).collect(), 1 + absorbed / 4);
         absorbed += taken.len();

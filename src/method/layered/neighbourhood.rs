@@ -88,7 +88,7 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let mut losses = Vec::new();
         for (at, class) in self.classes.iter().enumerate() {
             if !class.rows.is_empty() && is_one(at, class) {
-                losses.push((class.loss, at));
+                losses.push((class.mean(), at));
             }
         }
         losses
@@ -109,11 +109,16 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
             smallest_first(self.losses_of(|_, other| {
                 other.loss < class.loss && other.bounds.overlaps(&class.bounds)
             }));
+        let losses = &self.context.losses;
         let mut moves: Vec<Move> = Vec::new();
         for (row_at, row) in class.rows.iter().enumerate() {
-            let to = better.iter().find(|to| self.classes[**to].bounds.contains(&row.codes));
-            if let Some(to) = to {
-                moves.push((self.classes[*to].loss, row_at, *to));
+            let here = class.loss_of(&row.codes, losses);
+            let is_better = |to: &&usize| {
+                let other = &self.classes[**to];
+                other.bounds.contains(&row.codes) && other.loss_of(&row.codes, losses) < here
+            };
+            if let Some(to) = better.iter().find(is_better) {
+                moves.push((self.classes[*to].mean(), row_at, *to));
             }
         }
         if moves.is_empty() {
@@ -125,7 +130,7 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         for (_, row, to) in moves {
             undo.save(&self.classes, to);
             let row = self.classes[at].rows.remove(row);
-            self.classes[to].rows.push(row);
+            self.classes[to].add(row, &self.context.losses);
         }
         self.classes[at].tighten(&self.context.losses);
         self.keep(undo);
@@ -176,9 +181,7 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let costs = (self.classes.iter().enumerate())
             .filter(|(other, near)| *other != at && !near.rows.is_empty())
             .map(|(other, near)| {
-                let loss = self.context.losses.of(&class.bounds.join(&near.bounds));
-                let rows = (class.rows.len() + near.rows.len()) as f64;
-                (rows * f64::from(loss) - near.total(), other)
+                (class.joined_total(near, &self.context.losses) - near.total(), other)
             });
         bounds::cheapest(costs.collect(), NEAREST)
     }
@@ -244,10 +247,16 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let lacking = self.context.k().saturating_sub(staying.len());
         let Some(lenders) = self.lenders(at, edge, lacking) else { return false };
         let lent = |(lender, rows): &(usize, Vec<u32>)| {
-            rows.len() as f64 * f64::from(edge.loss - self.classes[*lender].loss)
+            let lender = &self.classes[*lender];
+            let added = |at: &u32| {
+                let codes = &lender.rows[*at as usize].codes;
+                let here = f64::from(edge.loss) - losses.spared_row(&edge.rest, codes);
+                here - lender.loss_of(codes, losses)
+            };
+            rows.iter().map(added).sum::<f64>()
         };
         let mut gain = class.total()
-            - staying.len() as f64 * f64::from(edge.loss)
+            - losses.total(&edge.rest, &staying)
             - lenders.iter().map(lent).sum::<f64>();
         if gain <= GAIN {
             return false;

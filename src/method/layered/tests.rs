@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::hierarchy::Axis;
-use crate::method::partition::partition;
+use crate::method::Variant;
+use crate::method::partition::{self, partition};
 use crate::method::testing::Table;
 use crate::model::{Model, Placement, RowKeys, check_placement};
 
@@ -84,8 +85,12 @@ fn models_cost_no_more_than_plain_cuts() -> Result<()> {
         let table = Table::new(axes(), scattered(3_000), 5).sensitive(&values, model);
         let table = Table { keys: RowKeys::default(), ..table };
         let layered = table.form(|rows, job| formed(rows, job, &plain(false)))?.loss;
-        let rounded = table
-            .form(|rows, job| Ok((partition(rows, job, Cut::Rounded, Split::LeastLoss)?, 0)))?;
+        let cuts = partition::Options {
+            cut: Cut::Rounded,
+            split: Split::LeastLoss,
+            variant: Variant::Best,
+        };
+        let rounded = table.form(|rows, job| Ok((partition(rows, job, cuts)?, 0)))?;
         assert!(layered <= rounded.loss, "{layered} {}", rounded.loss);
     }
     Ok(())

@@ -3,8 +3,12 @@
 //! A cut looks at one group and never again at what it has parted. Here two classes near each other
 //! are put together and parted once more, into two of the same sizes, so that nothing that is promised
 //! of their number and sizes changes.
+//!
+//! Missing cells lose nothing here, which lowers ILossRate of `rounded` on the full Adult census (k = 5) from 0.2006 to 0.1955 with
+//! 10 % of the cells missing and from 0.2035 to 0.1900 with 30 %. The choice of cuts takes them for cells like others: that parts rows
+//! with and without a value early, which later cuts need (without it `mondrian` loses 0.2531 instead of 0.1915 at 10 %).
 
-use super::{Context, Cut, Split};
+use super::{Context, Cut, Options, Split, Variant};
 use crate::error::Result;
 use crate::method::bounds::{Bounds, Losses, Sorter, cheapest};
 use crate::model::{Code, Row, Tally, map_parts};
@@ -22,8 +26,9 @@ pub(super) fn exchange<C: Code, const W: usize>(
     sizes: &[u32],
     context: &Context,
 ) -> Result<()> {
+    let Options { cut, split, variant } = context.options;
     // A strict cut never parts a value, which an exchange could do.
-    let exchanges = context.split == Split::LeastLoss && context.cut != Cut::Strict;
+    let exchanges = variant == Variant::Best && split == Split::LeastLoss && cut != Cut::Strict;
     // In a large table classes lie so close that little is to be gained for the time it takes.
     if !exchanges || context.is_large {
         return Ok(());
@@ -51,17 +56,15 @@ struct Slot<C, const W: usize> {
     start: usize,
     end: usize,
     bounds: Bounds<C, W>,
-    /// Loss of each row.
+    /// Loss of each row that misses no cell.
     loss: f32,
+    /// Loss of all rows.
+    total: f64,
 }
 
 impl<C: Code, const W: usize> Slot<C, W> {
     fn rows(&self) -> usize {
         self.end - self.start
-    }
-
-    fn total(&self) -> f64 {
-        self.rows() as f64 * f64::from(self.loss)
     }
 }
 
@@ -96,7 +99,8 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
 
     fn slot(&self, start: usize, end: usize) -> Slot<C, W> {
         let bounds = Bounds::of(&self.rows[start..end]);
-        Slot { start, end, bounds, loss: self.losses.of(&bounds) }
+        let total = self.losses.total(&bounds, &self.rows[start..end]);
+        Slot { start, end, bounds, loss: self.losses.of(&bounds), total }
     }
 
     /// The classes for which being put together with a class costs least.
@@ -117,16 +121,14 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         self.sorter.sort_canonically(&mut rows, self.context.job.keys);
         let bounds = one.bounds.join(&two.bounds);
         let wide = self.losses.wide_axes(&bounds);
-        let mut best = (one.total() + two.total() - GAIN, None);
+        let mut best = (one.total + two.total - GAIN, None);
         for axis in &wide {
             self.sorter.sort_along(&mut rows, &bounds, *axis, &wide);
             // Both orders of the sizes, where they differ.
             let firsts = [one.rows(), two.rows()];
             for first in &firsts[..1 + usize::from(one.rows() != two.rows())] {
                 let (left, right) = rows.split_at(*first);
-                let lost = |rows: &[Row<C, W>]| {
-                    rows.len() as f64 * f64::from(self.losses.of(&Bounds::of(rows)))
-                };
+                let lost = |rows: &[Row<C, W>]| self.losses.total(&Bounds::of(rows), rows);
                 let loss = lost(left) + lost(right);
                 if loss < best.0 {
                     best = (loss, Some((*axis, *first)));

@@ -1,6 +1,6 @@
 //! The registered methods that cut groups.
 
-use super::{Cut, partition};
+use super::{Cut, Options, partition};
 use crate::error::Result;
 use crate::method::{About, Family, Job, Method, MethodOption, Settings, Takes, Unverified};
 use crate::model::RowTable;
@@ -16,7 +16,7 @@ pub(in crate::method) static ROUNDED: Partition = Partition {
         name: "rounded",
         family: Family::Classes,
         summary: "you want the most and smallest classes",
-        class_sizes: "exactly ⌊n/k⌋; at most k + 1 rows from 2k² rows on",
+        class_sizes: "exactly ⌊n/k⌋; at most k + 1 rows from k(k − 1) rows on",
     },
     cut: Cut::Rounded,
 };
@@ -48,12 +48,13 @@ impl Method for Partition {
 
     fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {
         match option {
-            MethodOption::Split => Ok(()),
+            MethodOption::Split | MethodOption::Paper => Ok(()),
             _ => self.family().accepts(option),
         }
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {
-        partition(rows, job, self.cut, settings.split).map(Unverified::from)
+        let options = Options { cut: self.cut, split: settings.split, variant: settings.variant };
+        partition(rows, job, options).map(Unverified::from)
     }
 }

@@ -108,7 +108,7 @@ impl Worker<'_> {
             let position = position_by_selection(&mut self.values, target);
             self.add_candidates(axis, position, target, rows.len());
         }
-        if self.context.split == Split::LeastLoss {
+        if self.context.options.split == Split::LeastLoss {
             // Equal gains keep the order of the axes, which is by width, then as declared.
             sort_best_first(&mut self.candidates);
         }
@@ -184,7 +184,7 @@ impl Worker<'_> {
             right_low: if target < at.up_to { at.value } else { at.next },
             gain: 0.0,
         };
-        if self.context.cut != Cut::Strict {
+        if self.context.options.cut != Cut::Strict {
             self.add_candidate(axis, cut, rows);
             return;
         }

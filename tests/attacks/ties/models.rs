@@ -95,11 +95,10 @@ fn compare<const D: usize>(name: &str, people: &People<D>, draws: u64) {
         for (option, model) in &models {
             let counts = count(people, &axes, (method, model), draws);
             println!("{name}, {method:?}, {option}: {counts:?}");
-            let few = 0.98 * counts.random;
-            let least = (counts.random - 3.0 * counts.error).min(few);
+            let least = (counts.random - 3.0 * counts.error).min(0.99 * counts.random);
             assert!(counts.ours >= least, "{method:?} {option}: {counts:?}");
             // The control: an order that is made of values is found out.
-            assert!(counts.by_value < few, "{method:?} {option}: {counts:?}");
+            assert!(counts.by_value < 0.98 * counts.random, "{method:?} {option}: {counts:?}");
         }
     }
 }
@@ -109,7 +108,7 @@ async fn models_keep_the_classes_of_random_ties() {
     // Few tuples of many rows.
     let sql =
         "SELECT age / 10 AS age, sex, race, occupation FROM sample_census(rows => 6000, seed => 3)";
-    compare("sample_census", &people::<3>(&session(), sql).await, 12);
+    compare("sample_census", &people::<3>(&session(), sql).await, 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,5 +122,5 @@ async fn models_keep_the_classes_of_random_ties_on_adult() {
         occupation FROM adult"#;
     let people = people::<8>(&context, sql).await;
     assert_eq!(people.0.len(), 30_162);
-    compare("adult", &people, 3);
+    compare("adult", &people, 5);
 }

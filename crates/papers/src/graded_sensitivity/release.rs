@@ -1,16 +1,10 @@
 //! One release, what it is worth and what it costs.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::TryStreamExt;
 
 use crate::columns::{Column, hierarchies, names, quoted};
-use crate::workspace::{Workspace, release_in};
+use crate::variant::Variant;
+use crate::workspace::Workspace;
 
 /// The largest share of a value of every level, as the paper has them.
 const GRADED_ALPHA: &str = "[0.2, 0.3, 0.35, 0.4, 0.5]";
@@ -22,9 +16,9 @@ pub enum Method {
     TopDown,
 }
 
-pub const METHODS: [Method; 3] = [Method::Graded, Method::OneAlpha, Method::TopDown];
-
 impl Method {
+    pub const ALL: [Method; 3] = [Method::Graded, Method::OneAlpha, Method::TopDown];
+
     pub fn name(self) -> &'static str {
         match self {
             Method::Graded => "alpha_k, graded",
@@ -35,7 +29,7 @@ impl Method {
 }
 
 /// What is asked of a release. Graded alphas are always the paper's.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Constraint {
     pub k: u32,
     pub alpha: f64,
@@ -43,87 +37,43 @@ pub struct Constraint {
 
 /// A release of the table `people`.
 #[derive(Clone, Copy)]
-pub struct Release {
+pub struct Release<'a> {
     pub method: Method,
+    pub variant: Variant,
     pub constraint: Constraint,
-    pub quasi_identifiers: &'static [Column],
+    pub quasi_identifiers: &'a [Column],
 }
 
 /// What a release is worth.
 #[derive(Clone, Copy)]
-pub struct Found {
+pub struct Measured {
     pub reconstruction: f64,
-    /// In levels.
+    /// In levels, of the classes that have a value of level 1 or 2.
     pub sensitivity: f64,
-    /// The same as a share of the most it can be.
-    pub sensitivity_normalized: f64,
-    pub suppressed: f64,
 }
 
-/// Times in milliseconds.
-#[derive(Clone, Copy)]
-pub struct Times {
-    /// From codes to classes.
-    pub forming: f64,
-    /// From SQL to the last row.
-    pub whole: f64,
-}
-
-impl Release {
+impl Release<'_> {
     /// Both tables where there are two.
-    pub async fn measure(&self, workspace: &Workspace) -> Result<Found> {
+    pub async fn measure(&self, workspace: &Workspace) -> Result<Measured> {
         let published = match self.method {
             Method::TopDown => self.call("sensitive"),
             _ => format!("{}, {}", self.call("quasi_identifiers"), self.call("sensitive")),
         };
         let report = format!(
             "utility_report({}, {published}, {}, sensitive => ['occupation'], sensitivity => levels)",
-            self.original(),
+            original(self.quasi_identifiers),
             self.roles()
         );
         let measures = workspace.measures(&report).await?;
-        Ok(Found {
+        Ok(Measured {
             reconstruction: measures.get("reconstruction_distance")?,
             sensitivity: measures.get("sensitivity_distance")?,
-            sensitivity_normalized: measures.get("sensitivity_distance_normalized")?,
-            suppressed: measures.get("suppressed_rows")?,
         })
     }
 
-    /// Rows of one table that are published with all quasi-identifiers as they are.
-    pub async fn exact_rows(&self, workspace: &Workspace) -> Result<f64> {
-        let exact = names(self.quasi_identifiers).into_iter().map(|name| {
-            let original = format!("SELECT DISTINCT CAST({name} AS VARCHAR) FROM people");
-            format!("CAST({name} AS VARCHAR) IN ({original})")
-        });
-        let exact = exact.collect::<Vec<_>>().join(" AND ");
-        let call = self.call("sensitive");
-        let counts = workspace.query(&format!("SELECT count(*) FROM {call} WHERE {exact}")).await?;
-        let counts = counts.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
-        Ok(counts.flat_map(|counts| counts.values().to_vec()).sum::<i64>() as f64)
-    }
-
-    pub async fn time(&self, workspace: &Workspace) -> Result<Times> {
-        let context = &workspace.context;
-        let start = Instant::now();
-        let sql = format!("SELECT * FROM {}", self.call("sensitive"));
-        let plan = context.sql(&sql).await?.create_physical_plan().await?;
-        let release = release_in(&plan)?;
-        let tables = match self.method {
-            Method::TopDown => vec![execute_stream(Arc::clone(&plan), context.task_ctx())?],
-            _ => release.both_tables(context.task_ctx()).await?.into(),
-        };
-        for mut table in tables {
-            while table.try_next().await?.is_some() {}
-        }
-        let whole = milliseconds(start.elapsed());
-        let nanoseconds = release.metrics().unwrap_or_default().sum_by_name("partition_time");
-        let nanoseconds = nanoseconds.map_or(0, |time| time.as_usize());
-        Ok(Times { forming: milliseconds(Duration::from_nanos(nanoseconds as u64)), whole })
-    }
-
-    fn original(&self) -> String {
-        format!("(SELECT {}, occupation FROM people)", names(self.quasi_identifiers).join(", "))
+    /// Milliseconds from codes to classes.
+    pub async fn time(&self, workspace: &Workspace) -> Result<f64> {
+        workspace.release(&format!("SELECT * FROM {}", self.call("sensitive"))).await?.forming()
     }
 
     fn roles(&self) -> String {
@@ -148,24 +98,15 @@ impl Release {
         };
         format!(
             "anonymize({}, k => {k}, {how}, {}, sensitive => ['occupation'], suppression_limit => 1, \
-             seed => 1)",
-            self.original(),
-            self.roles()
+             seed => 1{})",
+            original(self.quasi_identifiers),
+            self.roles(),
+            self.variant.option()
         )
     }
 }
 
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
-impl Times {
-    pub fn median(times: &[Times]) -> Self {
-        let middle = |part: fn(&Times) -> f64| {
-            let mut times: Vec<f64> = times.iter().map(part).collect();
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        };
-        Self { forming: middle(|times| times.forming), whole: middle(|times| times.whole) }
-    }
+/// The columns of a release in SQL.
+pub fn original(quasi_identifiers: &[Column]) -> String {
+    format!("(SELECT {}, occupation FROM people)", names(quasi_identifiers).join(", "))
 }

@@ -1,45 +1,37 @@
-//! Many constraints at once: Classfly+ against Datafly, as in the experiment of its paper (Yang, Liu,
+//! Many constraints at once: Classfly+ against Datafly, as in the experiments of its paper (Yang, Liu,
 //! Wang and Yu, "K-Anonymization approaches for supporting multiple constraints", 2006).
 //!
-//! Prec (1: unchanged, 0: everything at its top) by rows and by number of constraints, and the time by
-//! number of constraints. Checks that `classfly_complete` and `classfly_partial` publish the same table.
+//! Prec (1: unchanged, 0: everything at its top) and time, by rows and by number of constraints.
 //!
 //! From the paper: nine uniform columns and their types, 1 024 to 10 240 rows, the eight constraints,
-//! and that the first n of them are used. The paper names neither domains nor hierarchies. Those here
-//! follow the values of its first figure and were chosen before anything was measured:
+//! and that the first n of them are used. The paper names neither domains nor hierarchies, and heights
+//! decide how much a level costs. So there are two settings, and the second was chosen after measuring the first:
 //!
-//! | column | values | levels above the value |
-//! | --- | --- | --- |
-//! | race | 5 | `*` |
-//! | birth | days of 1950 to 1989 | month, year, decade, `*` |
-//! | sex | 2 | `*` |
-//! | zip | 02000 to 02999 | 4, 3, 2 digits, `*` |
-//! | height | 150 to 199 | 5, 10, 20, `*` |
-//! | weight | 40 to 119 | 5, 10, 20, `*` |
-//! | work_hrs | 20 to 59 | 5, 10, 20, `*` |
-//! | salary | 1 000 to 19 900 by hundreds | 500, 1 000, 5 000, 10 000, `*` |
-//! | edu | 9th to Doctor, 7 | junior, senior, …; secondary, university; `*` |
-//!
-//! The paper finds complete and partial equal, and on average 10 to 20 % above Datafly. Here they are
-//! equal everywhere, and from 0.5 % below Datafly to 14 % above it, by size and constraints. Uniform
-//! values make groups of nearly equal size, so a level of these hierarchies, each with about ten
-//! times the rows of the one before, suits nearly all rows or nearly none. Freezing rows pays where
-//! the groups of a level lie around K: there most rows stay a level below Datafly's. Beyond that
-//! size Datafly reaches the same level, and the two are equal.
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+//! | column | values | levels above the value, first | second |
+//! | --- | --- | --- | --- |
+//! | race | 5 | `*` | |
+//! | birth | days of 1950 to 1989 | month, year, decade, `*` | without decade |
+//! | sex | 2 | `*` | |
+//! | zip | 02000 to 02999 | 4, 3 digits, `*` | |
+//! | height | 150 to 199 | 5, 10, 20, `*` | without 20 |
+//! | weight | 40 to 119 | 5, 10, 20, `*` | without 20 |
+//! | work_hrs | 20 to 59 | 5, 10, 20, `*` | without 20 |
+//! | salary | 1 000 to 19 900 by hundreds | 500, 1 000, 5 000, 10 000, `*` | |
+//! | edu | 9th to Doctor, 7 | junior, senior, …; secondary, university; `*` | |
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use datafusion::physical_plan::collect;
+use datafusion::common::Result;
 
+use crate::Report;
 use crate::columns::{Column, hierarchies, names, quoted};
-use crate::plot::{LinePlot, Series, Start};
-use crate::table::{Table, number};
-use crate::workspace::{Workspace, release_in};
-use people::{COLUMNS, people};
+use crate::line::{Line, as_ratios, map_all, median};
+use crate::plot::{LinePlot, Start};
+use crate::variant::Variant;
+use crate::workspace::{Release, Workspace};
+use claims::Plots;
+use people::{Heights, people};
 
+mod claims;
 mod people;
 
 const METHODS: [&str; 4] = ["classfly_complete", "classfly_partial", "classfly_naive", "datafly"];
@@ -56,150 +48,161 @@ const CONSTRAINTS: [(&[&str], u32); 8] = [
     (&["zip", "weight"], 8),
 ];
 
+/// The first so many constraints whose plots by rows the paper shows.
+const SETS: [usize; 3] = [2, 4, 8];
+
 /// Tables have this many rows, or a multiple of it.
 const STEP: usize = 1024;
 const SIZES: usize = 10;
 
-/// Releases of which the median time is shown.
-const RUNS: usize = 7;
+/// Releases of which the median time is taken.
+const RUNS: usize = 5;
 
-pub async fn run(workspace: &Workspace) -> Result<()> {
+pub async fn run(workspace: &Workspace) -> Result<Report> {
     // At least two sizes, so that there is something to compare.
     let most = workspace.rows(SIZES * STEP).div_ceil(STEP);
-    let sizes: Vec<usize> = (1..=most).map(|size| size * STEP).collect();
+    let sizes: Vec<f64> = (1..=most).map(|size| (size * STEP) as f64).collect();
     for rows in &sizes {
-        workspace.context.register_batch(table_name(*rows), people(*rows)?)?;
+        workspace.register(&table_name(*rows), people(*rows as usize)?)?;
     }
-    for constraints in [2, 4, 8] {
-        by_rows(workspace, &sizes, constraints).await?;
-    }
-    by_constraints(workspace, most * STEP).await
-}
-
-/// Prec of every method for the first constraints by the size of the table.
-async fn by_rows(workspace: &Workspace, sizes: &[usize], constraints: usize) -> Result<()> {
-    let title = format!("Prec by rows, constraints C1 to C{constraints}");
-    let table = Table::start(&title, &heads("rows", &["complete/datafly"]));
-    let mut lines = new_lines();
-    for rows in sizes {
-        let releases = release_all(workspace, *rows, constraints).await?;
-        let precisions: Vec<f64> = releases.iter().map(|release| release.precision).collect();
-        let cells = precisions.iter().copied().chain([ratio(&precisions, 1.0)]);
-        table.row(rows, cells.map(number));
-        add_points(&mut lines, *rows, &precisions);
-    }
-    table.end();
-    let plot = LinePlot {
-        title,
-        x_label: "rows".to_owned(),
-        y_label: "Prec".to_owned(),
-        y_start: Start::Lowest,
-        series: lines,
-    };
-    workspace.draw(&format!("prec_by_rows_c{constraints}.svg"), &plot)
-}
-
-/// Prec and time of every method by the number of constraints.
-async fn by_constraints(workspace: &Workspace, rows: usize) -> Result<()> {
-    let (mut precision_lines, mut time_lines) = (new_lines(), new_lines());
-    let (mut times, runs) = (Vec::new(), workspace.runs(RUNS));
-    let title = format!("Prec by number of constraints, {rows} rows");
-    let table = Table::start(&title, &heads("constraints", &["complete/datafly", "over all nine"]));
-    for constraints in 1..=CONSTRAINTS.len() {
-        let mut releases = Vec::with_capacity(runs);
-        for _ in 0..runs {
-            releases.push(release_all(workspace, rows, constraints).await?);
+    let experiment = Experiment { workspace, sizes };
+    let mut plots = Plots::default();
+    for heights in Heights::BOTH {
+        for constraints in SETS {
+            let lines = experiment.by_rows(heights, constraints).await;
+            plots.prec_by_rows.push((
+                heights,
+                constraints,
+                prec_by_rows(heights, constraints, &lines),
+            ));
+            // The heights change the times little; one setting is enough.
+            if heights == Heights::First {
+                plots.time_by_rows.push((constraints, time_by_rows(constraints, &lines)));
+            }
+            plots.equal.push((heights, constraints, equal(&lines)));
         }
-        let precisions: Vec<f64> = releases[0].iter().map(|release| release.precision).collect();
-        // Columns in no constraint are unchanged; some count them in.
-        let share = split_columns(constraints).0.len() as f64 / COLUMNS.len() as f64;
-        let ratios = [ratio(&precisions, 1.0), ratio(&precisions, share)];
-        table.row(constraints, precisions.iter().copied().chain(ratios).map(number));
-        let medians: Vec<f64> = (0..METHODS.len()).map(|at| median(&releases, at)).collect();
-        add_points(&mut precision_lines, constraints, &precisions);
-        add_points(&mut time_lines, constraints, &medians);
-        times.push(medians);
     }
-    table.end();
-    let x_label = "constraints".to_owned();
-    let (y_label, y_start) = ("Prec".to_owned(), Start::Lowest);
-    let plot =
-        LinePlot { title, x_label: x_label.clone(), y_label, y_start, series: precision_lines };
-    workspace.draw("prec_by_constraints.svg", &plot)?;
-
-    let title = format!("Time by number of constraints, {rows} rows, median of {runs} in ms");
-    let table = Table::start(&title, &heads("constraints", &[]));
-    for (constraints, medians) in (1..).zip(&times) {
-        table.row(constraints, medians.iter().copied().map(number));
-    }
-    table.end();
-    let (y_label, y_start) = ("milliseconds".to_owned(), Start::Zero);
-    let plot = LinePlot { title, x_label, y_label, y_start, series: time_lines };
-    workspace.draw("time_by_constraints.svg", &plot)
+    let lines = experiment.by_constraints().await;
+    plots.prec_by_constraints =
+        Some(by_constraints("Prec", Start::Lowest, map_all(&lines, |found| found.precision)));
+    let times = as_ratios(&map_all(&lines, |found| found.time));
+    plots.time_by_constraints = Some(by_constraints("time, shortest = 1", Start::Zero, times));
+    let claims = plots.claims();
+    let people = format!("uniform people, {} rows", most * STEP);
+    Ok(Report { people, plots: plots.into_plots(), claims })
 }
 
-struct Release {
-    batches: Vec<RecordBatch>,
+/// What one release has.
+struct Measured {
+    rows: Vec<RecordBatch>,
     precision: f64,
-    time: Duration,
+    time: f64,
 }
 
-/// One release by every method, in the order of `METHODS`.
-async fn release_all(
-    workspace: &Workspace,
-    rows: usize,
+struct Experiment<'a> {
+    workspace: &'a Workspace,
+    sizes: Vec<f64>,
+}
+
+/// One release by one method.
+#[derive(Clone, Copy)]
+struct Asked {
+    method: &'static str,
+    variant: Variant,
+    heights: Heights,
+    rows: f64,
     constraints: usize,
-) -> Result<Vec<Release>> {
-    let mut releases = Vec::with_capacity(METHODS.len());
-    for method in METHODS {
-        releases.push(release(workspace, &query(rows, constraints, method)).await?);
+}
+
+impl Experiment<'_> {
+    async fn by_rows(&self, heights: Heights, constraints: usize) -> Vec<Line<Measured>> {
+        let ask = |method, variant, rows| Asked { method, variant, heights, rows, constraints };
+        self.sweep(&self.sizes, ask).await
     }
-    if !same_rows(&releases[0].batches, &releases[1].batches) {
-        return exec_err!(
-            "{} and {} differ for {rows} rows and {constraints} constraints",
-            METHODS[0],
-            METHODS[1]
+
+    async fn by_constraints(&self) -> Vec<Line<Measured>> {
+        let rows = self.sizes.last().copied().unwrap_or_default();
+        let ask = |method, variant, constraints: f64| {
+            let constraints = constraints as usize;
+            Asked { method, variant, heights: Heights::First, rows, constraints }
+        };
+        let all: Vec<f64> = (2..=CONSTRAINTS.len()).map(|number| number as f64).collect();
+        self.sweep(&self.workspace.points(&all), ask).await
+    }
+
+    async fn sweep(
+        &self,
+        places: &[f64],
+        ask: impl Fn(&'static str, Variant, f64) -> Asked,
+    ) -> Vec<Line<Measured>> {
+        let mut lines = Vec::new();
+        for method in METHODS {
+            for variant in Variant::BOTH {
+                let measure = async |place| self.measure(ask(method, variant, place)).await;
+                lines.push(Line::measure(variant.name(method), places, measure).await);
+            }
+        }
+        lines
+    }
+
+    async fn measure(&self, asked: Asked) -> Result<Measured> {
+        let first = self.release(asked).await?;
+        let mut times = vec![first.forming()?];
+        for _ in 1..self.workspace.runs(RUNS) {
+            times.push(self.release(asked).await?.forming()?);
+        }
+        Ok(Measured { precision: first.precision()?, time: median(times), rows: first.batches })
+    }
+
+    async fn release(&self, asked: Asked) -> Result<Release> {
+        let columns = asked.heights.columns();
+        let (constrained, free) = split_columns(&columns, asked.constraints);
+        let constraints: Vec<String> = (CONSTRAINTS[..asked.constraints].iter())
+            .map(|(columns, k)| format!("{{columns: [{}], k: {k}}}", quoted(columns)))
+            .collect();
+        let keep = match free.as_slice() {
+            [] => String::new(),
+            free => format!(", keep => [{}]", quoted(&names(free))),
+        };
+        let sql = format!(
+            "SELECT * FROM anonymize({}, method => '{}', seed => 1, constraints => [{}]{keep}{}{})",
+            table_name(asked.rows),
+            asked.method,
+            constraints.join(", "),
+            hierarchies(&constrained),
+            asked.variant.option()
         );
+        self.workspace.release(&sql).await
     }
-    Ok(releases)
-}
-
-/// The time is that of the execution, without planning.
-async fn release(workspace: &Workspace, sql: &str) -> Result<Release> {
-    let plan = workspace.context.sql(sql).await?.create_physical_plan().await?;
-    let start = Instant::now();
-    let batches = collect(Arc::clone(&plan), workspace.context.task_ctx()).await?;
-    let time = start.elapsed();
-    let precision = release_in(&plan)?.precision();
-    let precision =
-        precision.ok_or_else(|| exec_datafusion_err!("the release has no constraints"))?;
-    Ok(Release { batches, precision, time })
-}
-
-fn query(rows: usize, constraints: usize, method: &str) -> String {
-    let asked: Vec<String> = (CONSTRAINTS[..constraints].iter())
-        .map(|(columns, k)| format!("{{columns: [{}], k: {k}}}", quoted(columns)))
-        .collect();
-    let (constrained, free) = split_columns(constraints);
-    let keep = match free.as_slice() {
-        [] => String::new(),
-        free => format!(", keep => [{}]", quoted(&names(free))),
-    };
-    format!(
-        "SELECT * FROM anonymize({}, method => '{method}', variant => 'paper', seed => 1, \
-         constraints => [{}]{keep}{})",
-        table_name(rows),
-        asked.join(", "),
-        hierarchies(&constrained)
-    )
 }
 
 /// The columns of the first constraints, and all others.
-fn split_columns(constraints: usize) -> (Vec<Column>, Vec<Column>) {
+fn split_columns(columns: &[Column], constraints: usize) -> (Vec<Column>, Vec<Column>) {
     let constraints = &CONSTRAINTS[..constraints];
-    COLUMNS
-        .into_iter()
+    columns
+        .iter()
         .partition(|(name, _)| constraints.iter().any(|(columns, _)| columns.contains(name)))
+}
+
+/// By rows, for both versions, whether complete and partial publish the same table: 1, or 0.
+fn equal(lines: &[Line<Measured>]) -> [(Variant, Line); 2] {
+    let points = |method: &str, variant: Variant| {
+        let line = lines.iter().find(|line| line.name == variant.name(method));
+        line.map_or_else(
+            || Err("not measured".to_owned()),
+            |line| line.points.as_ref().map_err(Clone::clone),
+        )
+    };
+    Variant::BOTH.map(|variant| {
+        let both =
+            points(METHODS[0], variant).and_then(|one| Ok((one, points(METHODS[1], variant)?)));
+        let points = both.map(|(one, other)| {
+            let both = one.iter().zip(other);
+            both.map(|(one, other)| (one.0, f64::from(same_rows(&one.1.rows, &other.1.rows))))
+                .collect()
+        });
+        (variant, Line { name: "equal".to_owned(), points })
+    })
 }
 
 /// Whether two releases have equal rows in equal order. Their schemas name different methods.
@@ -208,33 +211,40 @@ fn same_rows(one: &[RecordBatch], other: &[RecordBatch]) -> bool {
         && one.iter().zip(other).all(|(one, other)| one.columns() == other.columns())
 }
 
-fn table_name(rows: usize) -> String {
+fn table_name(rows: f64) -> String {
     format!("people_{rows}")
 }
 
-/// Prec of complete over that of datafly, when only a share of the columns is generalized.
-fn ratio(precisions: &[f64], share: f64) -> f64 {
-    let overall = |precision: f64| 1.0 - share * (1.0 - precision);
-    overall(precisions[0]) / overall(precisions[3])
+fn prec_by_rows(heights: Heights, constraints: usize, lines: &[Line<Measured>]) -> LinePlot {
+    LinePlot {
+        title: format!("Prec by rows, C1 to C{constraints}, {}", heights.name()),
+        setting: format!("{}, C1 to C{constraints}", heights.name()),
+        axis: "rows".to_owned(),
+        y_label: "Prec".to_owned(),
+        start: Start::Lowest,
+        lines: map_all(lines, |found| found.precision),
+    }
 }
 
-/// The median time of one method, in milliseconds.
-fn median(runs: &[Vec<Release>], method: usize) -> f64 {
-    let mut times: Vec<Duration> = runs.iter().map(|releases| releases[method].time).collect();
-    times.sort_unstable();
-    1000.0 * times[times.len() / 2].as_secs_f64()
+fn time_by_rows(constraints: usize, lines: &[Line<Measured>]) -> LinePlot {
+    LinePlot {
+        title: format!("Time by rows, C1 to C{constraints}"),
+        setting: format!("C1 to C{constraints}"),
+        axis: "rows".to_owned(),
+        y_label: "time, shortest = 1".to_owned(),
+        start: Start::Zero,
+        lines: as_ratios(&map_all(lines, |found| found.time)),
+    }
 }
 
-fn heads(first: &'static str, more: &[&'static str]) -> Vec<&'static str> {
-    [&[first][..], &METHODS, more].concat()
-}
-
-fn new_lines() -> Vec<Series> {
-    METHODS.iter().map(|method| Series { name: (*method).to_owned(), points: Vec::new() }).collect()
-}
-
-fn add_points(lines: &mut [Series], x: usize, values: &[f64]) {
-    for (line, value) in lines.iter_mut().zip(values) {
-        line.points.push((x as f64, *value));
+fn by_constraints(measure: &str, start: Start, lines: Vec<Line>) -> LinePlot {
+    let what = measure.split(',').next().unwrap_or(measure);
+    LinePlot {
+        title: format!("{}{} by number of constraints", what[..1].to_uppercase(), &what[1..]),
+        setting: String::new(),
+        axis: "constraints".to_owned(),
+        y_label: measure.to_owned(),
+        start,
+        lines,
     }
 }

@@ -6,33 +6,58 @@ use datafusion::arrow::array::{ArrayRef, Date32Array, Int32Array, RecordBatch, S
 use datafusion::common::Result;
 
 use crate::columns::{Column, names};
+use crate::random::Random;
 
-/// Columns in the order of the table, each with its hierarchy.
-pub const COLUMNS: [Column; 9] = [
-    (
-        "race",
-        Some(
-            "(SELECT column1, '*' FROM (VALUES ('Asian'), ('Black'), ('Native'), ('Other'), ('White')))",
-        ),
-    ),
-    ("birth", Some("date_steps('month', 'year', 'decade')")),
-    ("sex", Some("(SELECT column1, '*' FROM (VALUES ('f'), ('m')))")),
-    ("zip", Some("prefixes(4, 3, 2)")),
-    ("height", Some("intervals(5, 10, 20)")),
-    ("weight", Some("intervals(5, 10, 20)")),
-    ("work_hrs", Some("intervals(5, 10, 20)")),
-    ("salary", Some("intervals(500, 1000, 5000, 10000)")),
-    (
-        "edu",
-        Some(
-            "(SELECT column1, column2, column3, '*' FROM (VALUES
-            ('9th', 'junior', 'secondary'), ('10th', 'junior', 'secondary'),
-            ('11th', 'senior', 'secondary'), ('12th', 'senior', 'secondary'),
-            ('Bachelor', 'undergraduate', 'university'),
-            ('Master', 'graduate', 'university'), ('Doctor', 'graduate', 'university')))",
-        ),
-    ),
-];
+const RACE: &str =
+    "(SELECT column1, '*' FROM (VALUES ('Asian'), ('Black'), ('Native'), ('Other'), ('White')))";
+
+const SEX: &str = "(SELECT column1, '*' FROM (VALUES ('f'), ('m')))";
+
+const EDU: &str = "(SELECT column1, column2, column3, '*' FROM (VALUES
+    ('9th', 'junior', 'secondary'), ('10th', 'junior', 'secondary'),
+    ('11th', 'senior', 'secondary'), ('12th', 'senior', 'secondary'),
+    ('Bachelor', 'undergraduate', 'university'),
+    ('Master', 'graduate', 'university'), ('Doctor', 'graduate', 'university')))";
+
+/// What the columns generalize by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heights {
+    /// Chosen before anything was measured.
+    First,
+    /// Lower by a level where the first are high. Chosen after measuring the first.
+    Second,
+}
+
+impl Heights {
+    pub const BOTH: [Heights; 2] = [Heights::First, Heights::Second];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Heights::First => "first hierarchies",
+            Heights::Second => "second hierarchies",
+        }
+    }
+
+    /// Columns in the order of the table, each with its hierarchy.
+    pub fn columns(self) -> [Column; 9] {
+        let (birth, size) = match self {
+            Heights::First => ("date_steps('month', 'year', 'decade')", "intervals(5, 10, 20)"),
+            Heights::Second => ("date_steps('month', 'year')", "intervals(5, 10)"),
+        };
+        [
+            ("race", Some(RACE)),
+            ("birth", Some(birth)),
+            ("sex", Some(SEX)),
+            // All ZIPs begin with 02, so that two digits would be one value more for `*`.
+            ("zip", Some("prefixes(4, 3)")),
+            ("height", Some(size)),
+            ("weight", Some(size)),
+            ("work_hrs", Some(size)),
+            ("salary", Some("intervals(500, 1000, 5000, 10000)")),
+            ("edu", Some(EDU)),
+        ]
+    }
+}
 
 /// Uniform persons. A smaller table has the first rows of a larger one.
 pub fn people(rows: usize) -> Result<RecordBatch> {
@@ -40,7 +65,7 @@ pub fn people(rows: usize) -> Result<RecordBatch> {
     const EDUCATION: [&str; 7] = ["9th", "10th", "11th", "12th", "Bachelor", "Master", "Doctor"];
     /// 1950-01-01 as days since 1970-01-01, and the days of forty years.
     const BIRTH: (i32, u64) = (-7305, 14_610);
-    let mut random = Random(2006);
+    let mut random = Random::new(2006);
     let persons: Vec<[u64; 9]> = (0..rows)
         .map(|_| [5, BIRTH.1, 2, 1000, 50, 80, 40, 190, 7].map(|values| random.below(values)))
         .collect();
@@ -65,19 +90,5 @@ pub fn people(rows: usize) -> Result<RecordBatch> {
         numbers(7, 1000, 100),
         labels(8, &EDUCATION),
     ];
-    Ok(RecordBatch::try_from_iter(names(&COLUMNS).into_iter().zip(columns))?)
-}
-
-/// SplitMix64: the same numbers everywhere.
-struct Random(u64);
-
-impl Random {
-    /// A number from 0 up, below the bound.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((bits ^ (bits >> 31)) >> 32) * bound) >> 32
-    }
+    Ok(RecordBatch::try_from_iter(names(&Heights::First.columns()).into_iter().zip(columns))?)
 }

@@ -13,7 +13,7 @@ use anonymize_release::{RunOptions, run};
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Float64Type;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::three_digits;
+use datafusion_anonymize::round_to_three_digits;
 use tempfile::tempdir;
 
 use crate::Draft;
@@ -113,6 +113,6 @@ async fn a_manifest_does_not_give_the_range_of_a_column() {
     let figures: Vec<f64> = figures.into_iter().filter(|figure| figure.fract() != 0.0).collect();
     assert!(figures.len() > 10);
     for figure in figures {
-        assert_eq!(figure, three_digits(figure));
+        assert_eq!(figure, round_to_three_digits(figure));
     }
 }

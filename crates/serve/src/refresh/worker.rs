@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
 
 /// Somebody who asked for a refresh and waits for it.
-type Asked<'a> = &'a mut oneshot::Sender<Result<(), Reason>>;
+type Requester<'a> = &'a mut oneshot::Sender<Result<(), Reason>>;
 
 /// Computes releases, one at a time.
 pub struct Worker {
@@ -199,12 +199,17 @@ impl Worker {
     }
 
     /// Computes a view anew, until whoever asked for it gives up. Whatever fails, its old release stays.
-    async fn refresh(&mut self, name: &str, asked: Option<Asked<'_>>) -> Result<(), Reason> {
+    async fn refresh(
+        &mut self,
+        name: &str,
+        requester: Option<Requester<'_>>,
+    ) -> Result<(), Reason> {
         let begun = Instant::now();
-        let gave_up = |asked: &Option<Asked<'_>>| asked.as_ref().is_some_and(|by| by.is_closed());
-        let mut asked = asked;
-        let outcome = self.make(name, asked.as_deref_mut()).await;
-        let gave_up = gave_up(&asked);
+        let gave_up =
+            |requester: &Option<Requester<'_>>| requester.as_ref().is_some_and(|by| by.is_closed());
+        let mut requester = requester;
+        let outcome = self.make(name, requester.as_deref_mut()).await;
+        let gave_up = gave_up(&requester);
         let Some(view) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
         match outcome {
             Ok(manifest) => {
@@ -235,7 +240,11 @@ impl Worker {
         }
     }
 
-    async fn make(&mut self, name: &str, asked: Option<Asked<'_>>) -> Result<Manifest, Reason> {
+    async fn make(
+        &mut self,
+        name: &str,
+        requester: Option<Requester<'_>>,
+    ) -> Result<Manifest, Reason> {
         let Some(view) = self.views.get_mut(name) else {
             return Err(Reason::failed(format!("there is no view '{name}'")));
         };
@@ -243,7 +252,7 @@ impl Worker {
         let stopped = async {
             tokio::select! {
                 () = stopped(&mut stopping) => {}
-                () = requester_gave_up(asked) => {}
+                () = requester_gave_up(requester) => {}
             }
         };
         let mut stopped = std::pin::pin!(stopped);
@@ -288,9 +297,9 @@ fn log_abandoned(view: &str) {
 }
 
 /// Waits until whoever asked gives up; forever if nobody did.
-async fn requester_gave_up(asked: Option<Asked<'_>>) {
-    match asked {
-        Some(asked) => asked.closed().await,
+async fn requester_gave_up(requester: Option<Requester<'_>>) {
+    match requester {
+        Some(requester) => requester.closed().await,
         None => std::future::pending().await,
     }
 }

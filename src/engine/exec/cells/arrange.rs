@@ -104,7 +104,7 @@ impl<'a> LeafMerger<'a> {
         let global = GlobalShares::new(&requirement, &self.columns);
         let mut tally = Tally::new(&requirement, &self.columns, &global);
         let k = u64::from(self.spec.k);
-        // From 2k² rows on, rounded partition makes no class of more than k + 1.
+        // From 2k² rows on, rounded partition makes no class of more than k + 1, also as its paper prints it.
         let least = k.saturating_mul(k).saturating_mul(2).max(1);
         Ok(self.survey.tree.cells(&mut |leaves: Range<u32>| {
             let leaves = leaves.start as usize..leaves.end as usize;

@@ -136,7 +136,7 @@ impl CellExec {
     }
 
     /// The same operator in a process of a cluster, whose metrics are read in another one.
-    #[cfg(feature = "codec")]
+    #[cfg(feature = "cluster")]
     pub(in crate::engine) fn on_cluster(self) -> Self {
         Self { is_remote: true, ..self }
     }

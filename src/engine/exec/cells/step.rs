@@ -29,7 +29,7 @@ pub(super) const SUMMARY: &str = "__anonymize_summary";
 
 /// Positions of the columns that cells are made from, in the input of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub struct CellColumns {
     /// The quasi-identifiers, and behind them the sensitive column where a method treats it like one.
     pub quasi_identifiers: Vec<usize>,
@@ -52,7 +52,7 @@ impl CellColumns {
 
 /// What one operator of a release in cells does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "codec", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
 pub enum CellStep {
     /// Values of the quasi-identifiers and a sample, from the input.
     Sketch(CellColumns),
@@ -61,7 +61,7 @@ pub enum CellStep {
         /// Where the columns are that the sketches are about.
         columns: CellColumns,
         /// The input of the sketches.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
+        #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
     },
     /// Counts by leaf of the cut tree, from the survey and the input.
@@ -71,7 +71,7 @@ pub enum CellStep {
         /// Where the columns are that were counted.
         columns: CellColumns,
         /// The input of the counts.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
+        #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
         /// Partitions that rows are exchanged to.
         partitions: usize,
@@ -83,10 +83,10 @@ pub enum CellStep {
         /// Roles of the input's columns.
         binding: Binding,
         /// The input as it was before rows had cells.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
+        #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::schema"))]
         input_schema: SchemaRef,
         /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
+        #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::schema"))]
         schema: SchemaRef,
         /// Columns of the full output that are wanted, all if `None`.
         projection: Option<Vec<usize>>,
@@ -96,7 +96,7 @@ pub enum CellStep {
     /// The release, from verified classes.
     Gather {
         /// What is published.
-        #[cfg_attr(feature = "codec", serde(with = "crate::engine::wire::schema"))]
+        #[cfg_attr(feature = "cluster", serde(with = "crate::engine::wire::schema"))]
         schema: SchemaRef,
         /// Which of these columns are numbers of classes.
         class_ids: Vec<usize>,

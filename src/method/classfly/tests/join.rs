@@ -122,7 +122,7 @@ fn smallest_over_k(recoding: &Recoding, constraint: &Constraint, dropped: &[u32]
 }
 
 /// Numbers that are as good as random.
-fn drawn(seed: &mut u64, below: u32) -> u32 {
+pub(super) fn drawn(seed: &mut u64, below: u32) -> u32 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     ((*seed >> 33) % u64::from(below)) as u32
 }

@@ -46,9 +46,14 @@ proptest! {
     #[test]
     fn complete_and_partial_publish_the_same(codes in table(4..80), constraints in constraints()) {
         let trees = random_trees();
-        let complete = solve(&codes, &trees, &constraints, Search::Complete);
-        prop_assert!(complete.is_ok(), "{complete:?}");
-        prop_assert_eq!(complete, solve(&codes, &trees, &constraints, Search::Partial));
+        for variant in [Variant::Best, Variant::Paper] {
+            let by = |search| {
+                run(&codes, &trees, &constraints, variant, |rows, job| classfly(rows, job, search))
+            };
+            let complete = by(Search::Complete);
+            prop_assert!(complete.is_ok(), "{complete:?}");
+            prop_assert_eq!(complete, by(Search::Partial), "{:?}", variant);
+        }
     }
 
     #[test]
@@ -58,14 +63,18 @@ proptest! {
         limit in prop::option::of(0usize..9),
     ) {
         let trees = random_trees();
-        for search in SEARCHES {
-            let recoding = solve(&codes, &trees, &constraints, search);
-            prop_assert!(recoding.is_ok(), "{search:?}: {recoding:?}");
+        for variant in [Variant::Best, Variant::Paper] {
+            for search in SEARCHES {
+                let recoding = run(&codes, &trees, &constraints, variant, |rows, job| {
+                    classfly(rows, job, search)
+                });
+                prop_assert!(recoding.is_ok(), "{search:?}: {recoding:?}");
+            }
+            let recoding = run(&codes, &trees, &constraints, variant, |rows, job| {
+                datafly(rows, job, limit)
+            });
+            prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");
         }
-        let recoding = run(&codes, &trees, &constraints, Variant::Best, |rows, job| {
-            datafly(rows, job, limit)
-        });
-        prop_assert!(recoding.is_ok(), "datafly: {recoding:?}");
     }
 
     #[test]
@@ -128,10 +137,10 @@ proptest! {
             let best = (0..1u32 << codes.len()).filter(holds).max_by_key(|set| set.count_ones());
             let largest: Vec<u32> = of(best.unwrap_or(0)).map(|row| row as u32).collect();
             for search in [Search::Complete, Search::Partial] {
-                let cancel = Cancel::default();
-                let mut table =
-                    SubTable::new(part, &part.constraints, &columns, &trees, &cancel).unwrap();
-                prop_assert_eq!(&table.largest_subset(search).unwrap(), &largest);
+                let job = job(&trees, &constraints, Variant::Paper);
+                let mut table = SubTable::new(part, &part.constraints, &columns, &job).unwrap();
+                let subset = table.largest_subset(search).unwrap();
+                prop_assert_eq!(&table.rows_of(&subset), &largest);
             }
         }
     }

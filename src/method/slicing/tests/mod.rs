@@ -62,7 +62,7 @@ struct Release {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct Case {
     k: u32,
     l: u32,
     variant: Variant,
@@ -73,7 +73,7 @@ struct Asked {
     block_rows: usize,
 }
 
-fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Result<Release> {
+fn release(table: &[[u32; ATTRIBUTES + 1]], case: Case, order: &[usize]) -> Result<Release> {
     let shuffled: Vec<[u32; ATTRIBUTES + 1]> = order.iter().map(|at| table[*at]).collect();
     let mut rows = RowTable::from_codes(&shuffled).unwrap_or_else(|| unreachable!());
     let (axes, sensitive) = axes();
@@ -83,11 +83,11 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         cardinality: 6,
         ordered: false,
     };
-    let model = match asked.variant {
-        Variant::Best => Model::Share { column: 0, alpha: 1.0 / f64::from(asked.l) },
-        Variant::Paper => Model::Distinct { column: 0, at_least: asked.l, unit: false },
+    let model = match case.variant {
+        Variant::Best => Model::Share { column: 0, alpha: 1.0 / f64::from(case.l) },
+        Variant::Paper => Model::Distinct { column: 0, at_least: case.l, unit: false },
     };
-    let requirement = Requirement { k: asked.k, models: vec![model] };
+    let requirement = Requirement { k: case.k, models: vec![model] };
     // Rows that differ in nothing else are told apart by what they keep.
     let keys = RowKeys {
         ties: column.codes.iter().map(|code| u64::from(*code) * 31).collect(),
@@ -104,12 +104,12 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
     let options = Options {
         sensitive: &sensitive,
         positions: &[],
-        l: asked.l,
-        variant: asked.variant,
+        l: case.l,
+        variant: case.variant,
         max_columns: MAX_COLUMNS,
         nodes: true,
-        rare_below: asked.rare_below,
-        has_kept: asked.has_kept,
+        rare_below: case.rare_below,
+        has_kept: case.has_kept,
         seed: &seed,
     };
     let asg = AsgOptions {
@@ -117,12 +117,12 @@ fn release(table: &[[u32; ATTRIBUTES + 1]], asked: Asked, order: &[usize]) -> Re
         min_confidence: 0.7,
         min_columns: 2,
         weights: &[],
-        block_rows: asked.block_rows,
+        block_rows: case.block_rows,
         work: u64::MAX,
     };
-    let sliced = match asked.is_asg {
+    let sliced = match case.is_asg {
         true => asg_ls(&mut rows, &job, &options, &asg)?,
-        false => slicing(&mut rows, &job, &options, asked.columns)?,
+        false => slicing(&mut rows, &job, &options, case.columns)?,
     };
     let at = |at: usize| {
         let mut codes = [0; ATTRIBUTES + 1];
@@ -147,7 +147,7 @@ impl Release {
         self.buckets[bucket].iter().map(|(_, id, _)| &self.original[*id as usize]).collect()
     }
 
-    fn check(&self, asked: Asked) {
+    fn check(&self, case: Case) {
         let few = |number: &usize| {
             let persons = self.persons(*number);
             let varies = |at: usize| {
@@ -161,7 +161,7 @@ impl Release {
         let mut seen = vec![false; self.original.len()];
         for (number, bucket) in self.buckets.iter().enumerate() {
             let persons = self.persons(number);
-            assert!(bucket.len() >= asked.k as usize);
+            assert!(bucket.len() >= case.k as usize);
             for attribute in 0..=ATTRIBUTES {
                 let sorted = |mut codes: Vec<u32>| {
                     codes.sort_unstable();
@@ -175,16 +175,16 @@ impl Release {
             values.sort_unstable();
             let most = values.chunk_by(|a, b| a == b).map(<[u32]>::len).max().unwrap_or(0);
             values.dedup();
-            assert!(values.len() >= asked.l as usize);
-            if asked.variant == Variant::Best {
-                assert!(asked.l as usize * most < bucket.len());
+            assert!(values.len() >= case.l as usize);
+            if case.variant == Variant::Best {
+                assert!(case.l as usize * most < bucket.len());
                 assert!(values[0] < 3 && values[values.len() - 1] >= 3, "values of one node");
-                self.check_groups(number, asked, most);
+                self.check_groups(number, case, most);
             }
             for (codes, id, kept) in bucket {
                 assert!(!std::mem::replace(&mut seen[*id as usize], true), "a row twice");
                 assert_eq!(codes[ATTRIBUTES], self.original[*id as usize][ATTRIBUTES]);
-                assert_eq!(kept.is_some(), asked.has_kept);
+                assert_eq!(kept.is_some(), case.has_kept);
                 assert_ne!(*kept, Some(*id), "kept values beside their own sensitive value");
             }
         }
@@ -193,7 +193,7 @@ impl Release {
 
     /// In our version enough groups of quasi-identifiers that vary are apart, and no row shows two parts of one person
     /// unless others of the bucket have one of them too.
-    fn check_groups(&self, number: usize, asked: Asked, most: usize) {
+    fn check_groups(&self, number: usize, case: Case, most: usize) {
         let (persons, groups) = (self.persons(number), &self.groups[number]);
         let varies = |at: &usize| persons.iter().any(|person| person[*at] != persons[0][*at]);
         let varying = (0..ATTRIBUTES).filter(varies).fold(0u64, |bits, at| bits | 1 << at);
@@ -201,8 +201,8 @@ impl Release {
         assert!(apart >= (varying.count_ones() as usize).min(3), "{groups:?} of {varying:b}");
         assert!(groups.iter().all(|group| (group & varying).count_ones() as usize <= MAX_COLUMNS));
         assert_eq!(groups.iter().fold(0, |all, group| all | group) & varying, varying);
-        let columns = 1 + groups.len() + usize::from(asked.has_kept);
-        assert!(promise::needed_rows(asked.l as usize * most, columns) <= persons.len());
+        let columns = 1 + groups.len() + usize::from(case.has_kept);
+        assert!(promise::needed_rows(case.l as usize * most, columns) <= persons.len());
         let part = |row: &[u32; ATTRIBUTES + 1], group: u64| -> Vec<u32> {
             promise::bits(group).map(|at| row[at]).collect()
         };
@@ -234,11 +234,11 @@ impl Release {
     }
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn case() -> impl Strategy<Value = Case> {
     let sizes = (2..12u32, 2..4u32, any::<bool>(), any::<bool>());
     let form = (prop_oneof![Just(0.0), Just(0.05), Just(0.3)], any::<bool>());
     let rest = (prop::option::of(2..7usize), prop_oneof![Just(64usize), Just(100_000)]);
-    (sizes, form, rest).prop_map(|((k, l, distinct, has_kept), (rare_below, is_asg), rest)| Asked {
+    (sizes, form, rest).prop_map(|((k, l, distinct, has_kept), (rare_below, is_asg), rest)| Case {
         k,
         l,
         variant: if distinct { Variant::Paper } else { Variant::Best },
@@ -254,17 +254,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_promise_is_kept_whatever_the_order(asked in asked(), rows in 20..600usize, seed: u64) {
+    fn every_promise_is_kept_whatever_the_order(case in case(), rows in 20..600usize, seed: u64) {
         let table = table(rows, seed);
         let in_order: Vec<usize> = (0..rows).collect();
         let mut shuffled = in_order.clone();
         shuffled.sort_by_key(|at| (*at as u64).wrapping_mul(seed | 1).rotate_left(17));
-        let one = release(&table, asked, &in_order);
-        let other = release(&table, asked, &shuffled);
+        let one = release(&table, case, &in_order);
+        let other = release(&table, case, &shuffled);
         match (one, other) {
             (Ok(one), Ok(other)) => {
-                one.check(asked);
-                other.check(asked);
+                one.check(case);
+                other.check(case);
                 prop_assert_eq!(one.visible(), other.visible());
             }
             (Err(Error::Unsatisfiable { .. }), Err(Error::Unsatisfiable { .. })) => {}
@@ -278,7 +278,7 @@ fn values_that_go_together_stay_together() -> Result<()> {
     // Attribute 1 follows the first. Where few attributes vary the two may have to be parted, and near rows keep the
     // pair all the same.
     let rows = table(2_000, 3);
-    let asked = Asked {
+    let case = Case {
         k: 8,
         l: 2,
         variant: Variant::Best,
@@ -288,7 +288,7 @@ fn values_that_go_together_stay_together() -> Result<()> {
         columns: None,
         block_rows: 100_000,
     };
-    let release = release(&rows, asked, &(0..2_000).collect::<Vec<usize>>())?;
+    let release = release(&rows, case, &(0..2_000).collect::<Vec<usize>>())?;
     let follows = |codes: &[u32; ATTRIBUTES + 1]| codes[1] == codes[0] / 2;
     let before = rows.iter().filter(|row| follows(row)).count();
     let after = release.buckets.iter().flatten().filter(|(codes, ..)| follows(codes)).count();

@@ -45,12 +45,12 @@ const YESTERDAY: [&str; 6] = [
 ];
 
 /// A store with yesterday's files.
-pub enum Shelf {
+pub enum TargetStore {
     Memory(Arc<InMemory>),
     Disk(TempDir),
 }
 
-impl Shelf {
+impl TargetStore {
     pub async fn memory() -> Self {
         let store = Arc::new(InMemory::new());
         for name in YESTERDAY {
@@ -82,7 +82,7 @@ impl Shelf {
 
     pub fn url(&self, name: &str) -> String {
         match self {
-            Self::Memory(_) => format!("memory://shelf/{name}"),
+            Self::Memory(_) => format!("memory://store/{name}"),
             Self::Disk(directory) => directory.path().join(name).display().to_string(),
         }
     }
@@ -122,7 +122,7 @@ impl Shelf {
         let context = crate::session(config);
         let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
         let url = match self {
-            Self::Memory(_) => "memory://shelf",
+            Self::Memory(_) => "memory://store",
             Self::Disk(_) => "file://",
         };
         context.register_object_store(&Url::parse(url).unwrap(), Arc::new(store));
