@@ -216,7 +216,6 @@ impl<const D: usize> Table<'_, D> {
             Direct::KMember => {
                 let seed = Seed::from_bytes(b"starts");
                 let block_rows = Clustering::KMember.default_block_rows();
-<<<<<<< HEAD
                 let options = cluster::Options {
                     variant: Variant::Best,
                     weights: &[],
@@ -224,10 +223,6 @@ impl<const D: usize> Table<'_, D> {
                     block_rows,
                     split: Split::LeastLoss,
                 };
-=======
-                let variant = Variant::Best;
-                let options = cluster::Options { variant, weights: &[], seed: &seed, block_rows };
->>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
                 cluster(&mut rows, &job, Clustering::KMember, &options).unwrap()
             }
         };

@@ -2,39 +2,23 @@
 //!
 //! **Guarantee.** Every class has at least k rows and satisfies every model of the requirement. `kaim`
 //! and `bottom_up` publish every row; `k_member` leaves out the rows that miss a quasi-identifier, and
-<<<<<<< HEAD
-//! they can be counted: they stand behind the last class. For plain k and one block, `k_member` makes
-//! ⌊n/k⌋ classes, and `kaim` as many before it dissolves some; `bottom_up` makes classes below 2k rows.
-=======
 //! they can be counted: they stand behind the last class. For plain k, `kaim` and `bottom_up` make classes below 2k rows;
 //! `k_member`, and `kaim` as printed, make ⌊n/k⌋ classes in one block.
->>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
 //!
 //! **Steps of `kaim`** (k-anonymity for incomplete microdata). A class in whose rows a column is missing publishes it as missing; one that
 //! also has a value there publishes `*`, which costs that value and nothing for the missing cells:
 //!
-<<<<<<< HEAD
-//! 1. start a group at a random one of the most complete free rows (drawn by a keyed hash from the canonical order);
-=======
-//! 1. start a group at a random row among the free ones that miss fewest cells (drawn by a keyed hash);
->>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
+//! 1. start a group at a random row among the free ones that miss fewest cells (drawn by a keyed hash from the canonical order);
 //! 2. add the free row with the smallest distance (`distance.rs`) to the group until it has k rows; with
 //!    models, then the nearest row that brings the group closer to the model it lacks;
 //! 3. again from 1 until fewer than k rows are free, or none has what a group still lacks;
 //! 4. give each row left to its nearest group;
-<<<<<<< HEAD
-//! 5. give up groups, the worst first, where their rows together lose less in other groups, and halve groups that have
-//!    grown to 2k rows. Publish each group's center: per column the lowest common ancestor, the interval or the set.
-//!
-//! As printed (`variant => 'paper'`), on the first six rows of the paper's table 1, k = 2: whatever the first row drawn,
-=======
 //! 5. refine (`refine.rs`), the worst groups first, wherever all lose less together: dissolve a group into others, put two
 //!    neighbours together and cut them anew. Publish each group's center: per column the lowest common ancestor, the interval or
 //!    the set.
 //!
 //! Worked on the first six rows of the paper's table 1, k = 2: whatever the first row drawn (all ten rows give the pairs of its
 //! table 3, ILossRate 0.3457, for 200 of 200 seeds),
->>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
 //!
 //! | Age | Gender | Zip | published |
 //! | --- | --- | --- | --- |
@@ -58,15 +42,6 @@
 //! parallel with the figures (domains, entropies) of the whole table. CPU seconds and ILossRate of `kaim` on the same rows (two
 //! seeds), by the rows of a block:
 //!
-<<<<<<< HEAD
-//! **Departures.** c, which shall cancel the different bases of the columns, is half the entropy of the column; as printed
-//! it is −p·ln p of the value, under which a typical age weighs many times as much as a sex. A missing cell that stays
-//! missing loses nothing and is charged nothing, so only the rows of a group that have a value count; as printed a missing
-//! cell is the top of its hierarchy. Groups start at complete rows, and the worst are dissolved; as printed they
-//! start anywhere and stay. The paper draws the rows left at random; they are placed in canonical order. Equally near tuples
-//! are taken in the order of the search, which depends on codes and center only. Models beside k are an addition. As
-//! printed (`variant => 'paper'`) a table is one block, unless `block_rows` is given.
-=======
 //! | | 1 024 | 2 048 | 4 096 | 8 192 | 16 384 | 32 768 | all |
 //! | --- | --- | --- | --- | --- | --- | --- | --- |
 //! | seconds | 1.1 | 1.2 | 1.4 | 1.9 | 3.1 | 4.3 | 8.8 |
@@ -90,7 +65,6 @@
 //! In all versions: the paper draws the rows left at random; they are placed in canonical order. Equally near tuples are
 //! taken in the order of the search, which depends on codes and center only. Models beside k are an addition. Where k counts persons and
 //! rows follow their person into a group, groups are not refined.
->>>>>>> 33b75e1 (What kaim, layered and exchanges gain with missing cells, in their documentation; kaim is the README's method for them)
 //!
 //! **Source.** Gong, Yang and Luo, "Data anonymization approach for incomplete microdata", Journal of
 //! Software 24(12), 2013 (the KAIM paper); Byun, Kamra, Bertino and Li, "Efficient k-anonymization using
