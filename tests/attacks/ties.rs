@@ -306,17 +306,19 @@ async fn rows_of_one_value_do_not_stay_together() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_beside_another_tuple_is_not_named() {
-    for (method, least) in [
-        ("rounded", 100),
-        ("mondrian_relaxed", 100),
-        ("k_member", 100),
-        ("kaim", 40),
-        ("bottom_up", 0),
-        ("layered", 0),
+    // Few rows stand alone in the groups of `kaim`, which are cut anew in the end: it takes more tables to judge it.
+    for (method, tables, least) in [
+        ("rounded", 3, 100),
+        ("mondrian_relaxed", 3, 100),
+        ("k_member", 3, 100),
+        ("kaim", 24, 80),
+        ("bottom_up", 3, 0),
+        ("layered", 3, 0),
     ] {
         let mut guesses = Guesses::default();
-        for seed in SEEDS {
-            guesses.add(&released(method, 0, &people_beside_others(seed), seed).await);
+        for table in 1..=tables {
+            let seed = format!("the seed of table {table}");
+            guesses.add(&released(method, 0, &people_beside_others(&seed), &seed).await);
         }
         let (right, share) = guesses.rates();
         println!(

@@ -10,10 +10,11 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use datafusion::arrow::compute::{concat_batches, nullif};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::{concat_batches, nullif, take};
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion_anonymize::pure::method::{Family, methods};
 
 use crate::Report;
 use crate::columns::{Column, hierarchies, names, quoted};
@@ -34,6 +35,9 @@ const PARTS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// Shares of missing cells, after that of the table itself.
 const MISSING: [f64; 7] = [0.03, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3];
+
+/// The same where all methods are compared, after that of a table without missing cells.
+const MISSING_OF_ALL: [f64; 3] = [0.05, 0.1, 0.3];
 
 const SEEDS: usize = 20;
 
@@ -80,7 +84,9 @@ pub async fn run(workspace: &Workspace) -> Result<Report> {
     plots.by_missing = Some(experiment.by_missing(&missing).await);
     plots.parts = Some(experiment.parts(&missing).await);
     let claims = plots.claims();
-    Ok(Report { people: people.title, plots: plots.into_plots(), claims })
+    let mut plots = plots.into_plots();
+    plots.push(experiment.all_methods(own).await?);
+    Ok(Report { people: people.title, plots, claims })
 }
 
 /// One release and its report.
@@ -90,6 +96,8 @@ struct Run<'a> {
     columns: usize,
     k: f64,
     seed: f64,
+    /// Further options, each with its comma before it.
+    options: &'a str,
 }
 
 impl Run<'_> {
@@ -113,11 +121,12 @@ impl Run<'_> {
         let hierarchies = hierarchies(columns);
         let release = format!(
             "anonymize((SELECT {list} FROM {}{complete}), k => {}, method => '{method}', suppression_limit => 1, \
-             {roles}, seed => {}{hierarchies}{})",
+             {roles}, seed => {}{hierarchies}{}{})",
             self.table,
             self.k,
             self.seed,
-            variant.option()
+            variant.option(),
+            self.options
         );
         let report = |release: &str| {
             format!(
@@ -178,13 +187,19 @@ impl Experiment<'_> {
     }
 
     async fn by_k(&self, columns: usize) -> LinePlot {
-        let run = |k| Run { table: "people", columns, k, seed: 1.0 };
+        let run = |k| Run { table: "people", columns, k, seed: 1.0, options: "" };
         let lines = self.rates(&self.workspace.points(&KS), run).await;
         plot("k", &format!("{columns} quasi-identifiers"), lines)
     }
 
     async fn by_columns(&self, k: f64) -> LinePlot {
-        let run = |columns: f64| Run { table: "people", columns: columns as usize, k, seed: 1.0 };
+        let run = |columns: f64| Run {
+            table: "people",
+            columns: columns as usize,
+            k,
+            seed: 1.0,
+            options: "",
+        };
         let all: Vec<f64> = (2..=COLUMNS.len()).map(|columns| columns as f64).collect();
         let lines = self.rates(&self.workspace.points(&all), run).await;
         plot("quasi-identifiers", &format!("k = {k}"), lines)
@@ -201,7 +216,7 @@ impl Experiment<'_> {
                 .iter()
                 .find(|table| table.0 == rows)
                 .map_or("people", |table| table.1.as_str());
-            Run { table, columns: COLUMNS.len(), k, seed: 1.0 }
+            Run { table, columns: COLUMNS.len(), k, seed: 1.0, options: "" }
         };
         let rows: Vec<f64> = tables.iter().map(|table| table.0).collect();
         Ok(plot("rows", &format!("k = {k}"), self.rates(&rows, run).await))
@@ -213,7 +228,7 @@ impl Experiment<'_> {
         let mut lines = Vec::new();
         for variant in Variant::BOTH {
             let measure = async |seed| {
-                let run = Run { table: "people", columns: COLUMNS.len(), k, seed };
+                let run = Run { table: "people", columns: COLUMNS.len(), k, seed, options: "" };
                 run.rate(self.workspace, KAIM, variant).await
             };
             lines.push(
@@ -229,11 +244,42 @@ impl Experiment<'_> {
         for share in shares {
             let table = format!("people_with_holes_{}", tables.len());
             delete_cells(self.workspace, &table, (share - own) / (1.0 - own)).await?;
-            let share = self.workspace.numbers(&missing_share(&table)).await?[0];
-            // Rounded, so that the axis has short labels.
-            tables.push(WithHoles { table, percent: (1000.0 * share).round() / 10.0 });
+            tables.push(self.with_holes(table).await?);
         }
         Ok(tables)
+    }
+
+    async fn with_holes(&self, table: String) -> Result<WithHoles> {
+        let share = self.workspace.numbers(&missing_share(&table)).await?[0];
+        // Rounded, so that the axis has short labels.
+        Ok(WithHoles { table, percent: (1000.0 * share).round() / 10.0 })
+    }
+
+    /// Every method that keeps incomplete rows, as it is by default.
+    async fn all_methods(&self, own: f64) -> Result<LinePlot> {
+        fill_cells(self.workspace, "people_without_holes").await?;
+        let mut tables = vec![self.with_holes("people_without_holes".to_owned()).await?];
+        let missing: Vec<f64> = [own].into_iter().chain(MISSING_OF_ALL).collect();
+        tables.extend(self.tables_with_holes(&self.workspace.points(&missing)).await?);
+        let places: Vec<f64> = tables.iter().map(|table| table.percent).collect();
+        let keep = methods()
+            .filter(|method| method.family() == Family::Classes && !method.drops_incomplete_rows());
+        let mut runs: Vec<(String, &str, &str)> =
+            keep.map(|method| (method.name().to_owned(), method.name(), "")).collect();
+        runs.push((format!("{KAIM}, one block"), KAIM, ", block_rows => 100000"));
+        let mut lines = Vec::new();
+        for (name, method, options) in runs {
+            let measure = async |percent| {
+                let run = Run { options, ..run_with_holes(&tables, percent) };
+                run.rate(self.workspace, method, Variant::Default).await
+            };
+            lines.push(Line::measure(name, &places, measure).await);
+        }
+        let plot = plot("missing cells, %", "k = 5", lines);
+        Ok(LinePlot {
+            title: "ILossRate of all methods by missing cells, k = 5".to_owned(),
+            ..plot
+        })
     }
 
     async fn by_missing(&self, tables: &[WithHoles]) -> LinePlot {
@@ -263,7 +309,7 @@ impl Experiment<'_> {
 fn run_with_holes(tables: &[WithHoles], percent: f64) -> Run<'_> {
     let table = tables.iter().find(|table| table.percent == percent);
     let table = table.map_or("people", |table| table.table.as_str());
-    Run { table, columns: COLUMNS.len(), k: 5.0, seed: 1.0 }
+    Run { table, columns: COLUMNS.len(), k: 5.0, seed: 1.0, options: "" }
 }
 
 fn plot(axis: &str, setting: &str, lines: Vec<Line>) -> LinePlot {
@@ -275,6 +321,26 @@ fn plot(axis: &str, setting: &str, lines: Vec<Line>) -> LinePlot {
         start: Start::Zero,
         lines,
     }
+}
+
+/// Makes a table of `people` in which missing cells have values of other rows, drawn at random.
+async fn fill_cells(workspace: &Workspace, table: &str) -> Result<()> {
+    let people = workspace.query("SELECT * FROM people").await?;
+    let [first, ..] = people.as_slice() else { return exec_err!("there are no people") };
+    let people = concat_batches(&first.schema(), &people)?;
+    let mut random = Random::new(1);
+    let mut fill = |column: &ArrayRef| {
+        let known: Vec<u32> =
+            (0..column.len()).filter(|at| column.is_valid(*at)).map(|at| at as u32).collect();
+        let source = |at: usize| match column.is_valid(at) || known.is_empty() {
+            true => at as u32,
+            false => known[random.below(known.len() as u64) as usize],
+        };
+        let from: UInt32Array = (0..column.len()).map(source).collect();
+        Ok::<ArrayRef, DataFusionError>(take(column, &from, None)?)
+    };
+    let columns = people.columns().iter().map(&mut fill).collect::<Result<Vec<_>>>()?;
+    workspace.register(table, RecordBatch::try_new(people.schema(), columns)?)
 }
 
 /// Makes a table from `people`, or in its place. A cell that is deleted at a share is so at every larger one.
