@@ -123,8 +123,11 @@ pub fn layered(rows: &mut RowTable, job: &Job, options: &Options) -> Result<Laye
 pub fn work_bytes(row_bytes: usize, rows: usize, k: usize, threads: usize) -> usize {
     let in_work = rows.min(threads.saturating_mul(BLOCK_ROWS.max(blocks::least(k))));
     // The rows in classes, once more while some change hands and in plain cuts beside the layers; tuples,
-    // counters, codes, and the missing cells of every class.
-    in_work * (4 * row_bytes + 128)
+    // counters and codes.
+    let of_rows = in_work * (4 * row_bytes + 96);
+    // How many cells of a column are missing, by class, here and in the plain cuts.
+    let of_classes = in_work / k.max(1) * 2 * size_of::<u32>() * row_bytes;
+    of_rows + of_classes
 }
 
 /// What all threads share.
