@@ -1,6 +1,7 @@
 //! What scheduler, executor and client agree on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anonymize_sample::SampleCodec;
 use ballista_core::config::TaskSchedulingPolicy;
@@ -17,12 +18,16 @@ use datafusion_anonymize::{
 };
 use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};
 
-use crate::shuffle::{ReadOnceCodec, read_once};
+use crate::shuffle::{TaskCodec, read_once};
+use crate::stop::Jobs;
 
 /// Executors ask for tasks and know themselves how many they run. A scheduler that hands tasks out counts them, and
 /// forgets to count those back whose step is started again because an executor died: after a few of them the
 /// executors that are left look busy for ever, and queries wait.
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
+
+/// How long a scheduler knows what became of a query.
+pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(3600);
 
 pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
     let ballista = Arc::new(BallistaLogicalExtensionCodec::default());
@@ -30,9 +35,17 @@ pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
+    physical_codec_with(TaskCodec::default())
+}
+
+/// The same for an executor whose tasks are to stop when their jobs do.
+pub(crate) fn stopping_codec(jobs: Arc<Jobs>) -> Arc<AnonymizePhysicalCodec> {
+    physical_codec_with(TaskCodec::stopping(jobs))
+}
+
+fn physical_codec_with(tasks: TaskCodec) -> Arc<AnonymizePhysicalCodec> {
     // Encoded plans name their codec by its position in this list.
-    let others: Vec<Arc<dyn PhysicalExtensionCodec>> =
-        vec![Arc::new(ReadOnceCodec::default()), Arc::new(SampleCodec)];
+    let others: Vec<Arc<dyn PhysicalExtensionCodec>> = vec![Arc::new(tasks), Arc::new(SampleCodec)];
     let others = ComposedPhysicalExtensionCodec::new(others);
     Arc::new(AnonymizePhysicalCodec::new(Arc::new(others)))
 }
@@ -62,6 +75,9 @@ pub fn session_state(config: SessionConfig) -> Result<SessionState> {
 pub fn scheduler_config() -> SchedulerConfig {
     SchedulerConfig {
         scheduling_policy: SCHEDULING,
+        // Executors delete files themselves, and sooner: what they are told once, they may not hear.
+        finished_job_data_clean_up_interval_seconds: LONGEST_RETENTION.as_secs(),
+        finished_job_state_clean_up_interval_seconds: LONGEST_RETENTION.as_secs(),
         override_config_producer: Some(Arc::new(session_config)),
         override_session_builder: Some(Arc::new(session_state)),
         override_logical_codec: Some(logical_codec()),
@@ -70,7 +86,7 @@ pub fn scheduler_config() -> SchedulerConfig {
     }
 }
 
-/// An executor that knows `anonymize`.
+/// An executor that knows `anonymize`, for [`run_executor`](crate::run_executor).
 pub fn executor_config() -> ExecutorProcessConfig {
     ExecutorProcessConfig {
         task_scheduling_policy: SCHEDULING,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cluster;
+mod given_up;
 mod standalone;
 
 use std::net::TcpListener;
