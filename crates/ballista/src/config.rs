@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anonymize_sample::SampleCodec;
-use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::config::{BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, TaskSchedulingPolicy};
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
 use ballista_core::utils::default_session_builder;
@@ -25,6 +25,10 @@ use crate::stop::Jobs;
 /// forgets to count those back whose step is started again because an executor died: after a few of them the
 /// executors that are left look busy for ever, and queries wait.
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
+
+/// How long a client or an executor waits for an answer of its scheduler. An executor that gives up has told what became of its tasks
+/// to nobody, and does not run those that the answer names: their queries would wait for ever because a machine was busy.
+const LONGEST_ANSWER_SECONDS: usize = 600;
 
 /// How long a scheduler knows what became of a query.
 pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(3600);
@@ -55,6 +59,7 @@ pub fn session_config() -> SessionConfig {
     let config = SessionConfig::new_with_ballista()
         .with_information_schema(true)
         .with_collect_statistics(false)
+        .set_usize(BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, LONGEST_ANSWER_SECONDS)
         .with_ballista_logical_extension_codec(logical_codec())
         .with_ballista_physical_extension_codec(physical_codec());
     with_settings(config)

@@ -17,6 +17,8 @@ use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::future::BoxFuture;
@@ -70,7 +72,7 @@ pub(crate) fn stop_with(
         Arc::new(StopExec { input, job: job.to_owned(), jobs }) as Arc<dyn ExecutionPlan>
     };
     let inputs = writer.children().into_iter().map(stop).collect();
-    Arc::clone(writer).with_new_children(inputs)
+    Arc::clone(writer).replace_children(inputs, ReplaceChildrenOptions::new(Recompute))
 }
 
 /// Passes rows until their job has ended; then an error. It has no metrics, because the scheduler, which does not know of it, assigns

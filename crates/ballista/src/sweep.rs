@@ -271,7 +271,8 @@ mod tests {
         fs::write(executor.directory.path().join("note"), "not a job").unwrap();
         executor.write("1A");
         assert_eq!(executor.look(5, Some(Answer::Ended)).await, [""; 0]);
-        assert!(spill.path().exists() && executor.directory.path().join("note").exists());
+        assert!(spill.path().is_some_and(std::path::Path::exists));
+        assert!(executor.directory.path().join("note").exists());
         // A directory that is missing is no reason to fail.
         let missing = executor.directory.path().join("missing");
         let missing = Sweeper::new(missing, Arc::default(), executor.sweeper.retention);

@@ -146,7 +146,7 @@ impl Cluster {
 }
 
 /// All files in a directory and in those below it.
-pub fn files_below(directory: &Path) -> Vec<PathBuf> {
+fn files_below(directory: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let files = paths.map(|path| if path.is_dir() { files_below(&path) } else { vec![path] });
@@ -346,7 +346,7 @@ async fn an_executor_that_dies_leaves_no_wrong_or_partial_release() {
     panic!("every query was faster than its test");
 }
 
-/// Whether the executor died before the query was over.
+/// Whether the executor died in the middle of a task, hence before the query was over.
 async fn is_hit_by_a_death(size: usize) -> bool {
     let directory = directory(size);
     let mut cluster = Cluster::with_timeout(directory.path(), 2, 10);
@@ -355,13 +355,14 @@ async fn is_hit_by_a_death(size: usize) -> bool {
     let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}' STORED AS PARQUET", target.display());
     let before = cluster.shuffle_files();
     let query = tokio::spawn(async move { rows(&client, &copy).await });
-    // As soon as the query has written something, one of its executors goes.
+    // As soon as the query has written something, an executor that is at work goes.
+    let log = cluster.logs.join("executor-0.log");
     let has_written = || cluster.shuffle_files().iter().any(|file| !before.contains(file));
-    eventually("a shuffle", || has_written() || query.is_finished()).await;
+    let is_at_work = || unfinished_tasks(&log) > 0;
+    eventually("a task", || query.is_finished() || has_written() && is_at_work()).await;
     cluster.executors[0].kill().unwrap();
-    if query.is_finished() {
-        return false;
-    }
+    cluster.executors[0].wait().unwrap();
+    let is_hit = unfinished_tasks(&log) > 0;
     let outcome = tokio::time::timeout(PATIENCE, query).await;
     let outcome = outcome.expect("the query neither ended nor failed").unwrap();
     let local = local(directory.path()).await;
@@ -381,7 +382,15 @@ async fn is_hit_by_a_death(size: usize) -> bool {
             assert!(published.is_err() || published.unwrap().is_empty(), "a part was left");
         }
     }
-    true
+    is_hit
+}
+
+/// How many tasks an executor has begun and not ended, by its log.
+fn unfinished_tasks(log: &Path) -> usize {
+    let log = std::fs::read_to_string(log).unwrap();
+    let [begun, ended] =
+        ["Received task: [", "Finished task : ["].map(|text| log.matches(text).count());
+    begun - ended
 }
 
 /// Nobody waits for it any more: raw rows would lie in shuffle files, and tasks keep others waiting.
@@ -397,12 +406,8 @@ async fn a_query_that_its_client_gives_up_ends_on_the_cluster() {
         eventually("the end of earlier files", || cluster.shuffle_files().is_empty()).await;
         give_up(&cluster, &client, &directory.path().join("release"), is_under_way).await;
     }
-    let tasks = || ["Received task: [", "Finished task : ["].map(|text| cluster.logged(text));
-    eventually("the end of all tasks", || {
-        let [received, finished] = tasks();
-        received == finished
-    })
-    .await;
+    let at_work = |at: usize| unfinished_tasks(&cluster.logs.join(format!("executor-{at}.log")));
+    eventually("the end of all tasks", || at_work(0) + at_work(1) == 0).await;
     eventually("the end of all shuffle files", || cluster.shuffle_files().is_empty()).await;
     let names = std::fs::read_dir(directory.path()).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
