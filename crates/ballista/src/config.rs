@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anonymize_sample::SampleCodec;
-use ballista_core::config::{BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, TaskSchedulingPolicy};
+use ballista_core::config::{
+    BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, BALLISTA_CLIENT_PULL, TaskSchedulingPolicy,
+};
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
 use ballista_core::utils::default_session_builder;
@@ -60,6 +62,9 @@ pub fn session_config() -> SessionConfig {
         .with_information_schema(true)
         .with_collect_statistics(false)
         .set_usize(BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, LONGEST_ANSWER_SECONDS)
+        // Clients ask what has become of their query. One that is told learns the query's name when its first task has ended,
+        // and could not have it cancelled before; and of a client that is slow to listen the scheduler forgets the last word.
+        .set_bool(BALLISTA_CLIENT_PULL, true)
         .with_ballista_logical_extension_codec(logical_codec())
         .with_ballista_physical_extension_codec(physical_codec());
     with_settings(config)
