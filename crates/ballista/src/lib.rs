@@ -100,7 +100,8 @@ pub async fn connect(url: &str) -> Result<SessionContext> {
 }
 
 /// A session with a scheduler and an executor of its own inside this process, for tests and trials. It has the functions
-/// of [`anonymize_sample`] too.
+/// of [`anonymize_sample`] too, whose rows are the ones to try it with: shuffle files lie in the directory for temporary files
+/// as this process makes files, and the last ones stay there.
 pub async fn standalone() -> Result<SessionContext> {
     let failed = |error: BallistaError| DataFusionError::External(Box::new(error));
     let codec = BallistaCodec::new(config::logical_codec(), config::physical_codec());
