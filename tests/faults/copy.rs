@@ -42,7 +42,7 @@ async fn refuse_each(is_disk: bool) {
                     assert!(at > 3, "{target:?}: {at} operations");
                     break;
                 }
-                Err(_) => store.check_still(&before).await,
+                Err(_) => store.check_still(&context, &before).await,
             }
             failures += 1;
         }
@@ -73,6 +73,7 @@ async fn an_answer_that_is_lost_leaves_no_part() {
             if run(&context, &store.copy(target)).await.is_ok() {
                 break;
             }
+            store.tidy(&context).await;
             if store.contents().await == before {
                 kept += 1;
             } else {
@@ -105,7 +106,7 @@ async fn drop_at_each(is_disk: bool) {
             }
             faults.go.add_permits(1);
             datafusion_anonymize::until_published().await;
-            store.tidy().await;
+            store.tidy(&context).await;
             if store.contents().await == before {
                 kept += 1;
             } else {
@@ -175,7 +176,7 @@ async fn a_query_that_fails_leaves_what_was_there() {
             for (sql, says) in failing {
                 let message = failure(&context, &sql).await;
                 assert!(message.contains(says), "{message}");
-                store.check_still(&before).await;
+                store.check_still(&context, &before).await;
             }
         }
     }
@@ -215,6 +216,7 @@ async fn an_insert_comes_as_a_whole() {
     );
     let failing = insert.replace("arrow_cast(age, 'Utf8')", "fails_later(arrow_cast(age, 'Utf8'))");
     assert!(failure(&context, &failing).await.contains("the third batch fails"));
+    store.tidy(&context).await;
     assert_eq!(std::fs::read_dir(store.url("inserted")).unwrap().count(), 0);
     assert_eq!(run(&context, &insert).await.unwrap(), ROWS);
     let mut expected = before.clone();
@@ -308,7 +310,7 @@ async fn a_host_with_a_planner_of_its_own_adds_the_rule() {
         let copy = store.copy(("release.csv", "CSV"));
         let failing = copy.replace("k => 5", "k => 601");
         assert!(failure(&context, &failing).await.contains("cannot"));
-        store.check_still(&before).await;
+        store.check_still(&context, &before).await;
         assert_eq!(run(&context, &copy).await.unwrap(), ROWS);
     }
 }
@@ -388,7 +390,7 @@ async fn two_tables_or_none() {
                     assert!(after.contains_key("two/sa/sensitive.csv"));
                     break;
                 }
-                Err(_) => store.check_still(&before).await,
+                Err(_) => store.check_still(&context, &before).await,
             }
             failures += 1;
         }

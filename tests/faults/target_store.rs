@@ -94,8 +94,19 @@ impl TargetStore {
         }
     }
 
-    /// Waits for writers that are on their way out: what they began is hidden and goes with them.
-    pub async fn tidy(&self) {
+    fn root(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory://store",
+            Self::Disk(_) => "file://",
+        }
+    }
+
+    /// Waits for writers of a session that are on their way out: what they began is hidden and goes with them.
+    pub async fn tidy(&self, context: &SessionContext) {
+        let root = Url::parse(self.root()).unwrap();
+        // The session has the store, and whoever asks.
+        let store = || context.runtime_env().object_store_registry.get_store(&root).unwrap();
+        eventually("the end of all writers", || Arc::strong_count(&store()) == 2).await;
         if let Self::Disk(directory) = self {
             let is_tidy =
                 || files(directory.path()).keys().all(|name| !name.contains(".anonymize-"));
@@ -104,8 +115,8 @@ impl TargetStore {
     }
 
     /// Nothing has changed.
-    pub async fn check_still(&self, before: &Contents) {
-        self.tidy().await;
+    pub async fn check_still(&self, context: &SessionContext, before: &Contents) {
+        self.tidy(context).await;
         let after = self.contents().await;
         let changed = |name: &&String| after.get(*name) != before.get(*name);
         let changed: Vec<_> = after.keys().chain(before.keys()).filter(changed).collect();
@@ -121,11 +132,7 @@ impl TargetStore {
         execution.objectstore_writer_buffer_size = 4096;
         let context = crate::session(config);
         let store = FaultyStore { inner: self.store(), faults: Arc::clone(faults) };
-        let url = match self {
-            Self::Memory(_) => "memory://store",
-            Self::Disk(_) => "file://",
-        };
-        context.register_object_store(&Url::parse(url).unwrap(), Arc::new(store));
+        context.register_object_store(&Url::parse(self.root()).unwrap(), Arc::new(store));
         context
     }
 

@@ -1,9 +1,12 @@
 //! What scheduler, executor and client agree on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anonymize_sample::SampleCodec;
-use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::config::{
+    BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, BALLISTA_CLIENT_PULL, TaskSchedulingPolicy,
+};
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::serde::BallistaLogicalExtensionCodec;
 use ballista_core::utils::default_session_builder;
@@ -17,12 +20,20 @@ use datafusion_anonymize::{
 };
 use datafusion_proto::physical_plan::{ComposedPhysicalExtensionCodec, PhysicalExtensionCodec};
 
-use crate::shuffle::{ReadOnceCodec, read_once};
+use crate::shuffle::{TaskCodec, read_once};
+use crate::stop::Jobs;
 
 /// Executors ask for tasks and know themselves how many they run. A scheduler that hands tasks out counts them, and
 /// forgets to count those back whose step is started again because an executor died: after a few of them the
 /// executors that are left look busy for ever, and queries wait.
 const SCHEDULING: TaskSchedulingPolicy = TaskSchedulingPolicy::PullStaged;
+
+/// How long a client or an executor waits for an answer of its scheduler. An executor that gives up has told what became of its tasks
+/// to nobody, and does not run those that the answer names: their queries would wait for ever because a machine was busy.
+const LONGEST_ANSWER_SECONDS: usize = 600;
+
+/// How long a scheduler knows what became of a query.
+pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(3600);
 
 pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
     let ballista = Arc::new(BallistaLogicalExtensionCodec::default());
@@ -30,9 +41,17 @@ pub(crate) fn logical_codec() -> Arc<AnonymizeLogicalCodec> {
 }
 
 pub(crate) fn physical_codec() -> Arc<AnonymizePhysicalCodec> {
+    physical_codec_with(TaskCodec::default())
+}
+
+/// The same for an executor whose tasks are to stop when their jobs do.
+pub(crate) fn stopping_codec(jobs: Arc<Jobs>) -> Arc<AnonymizePhysicalCodec> {
+    physical_codec_with(TaskCodec::stopping(jobs))
+}
+
+fn physical_codec_with(tasks: TaskCodec) -> Arc<AnonymizePhysicalCodec> {
     // Encoded plans name their codec by its position in this list.
-    let others: Vec<Arc<dyn PhysicalExtensionCodec>> =
-        vec![Arc::new(ReadOnceCodec::default()), Arc::new(SampleCodec)];
+    let others: Vec<Arc<dyn PhysicalExtensionCodec>> = vec![Arc::new(tasks), Arc::new(SampleCodec)];
     let others = ComposedPhysicalExtensionCodec::new(others);
     Arc::new(AnonymizePhysicalCodec::new(Arc::new(others)))
 }
@@ -42,6 +61,10 @@ pub fn session_config() -> SessionConfig {
     let config = SessionConfig::new_with_ballista()
         .with_information_schema(true)
         .with_collect_statistics(false)
+        .set_usize(BALLISTA_CLIENT_GRPC_TIMEOUT_SECONDS, LONGEST_ANSWER_SECONDS)
+        // Clients ask what has become of their query. One that is told learns the query's name when its first task has ended,
+        // and could not have it cancelled before; and of a client that is slow to listen the scheduler forgets the last word.
+        .set_bool(BALLISTA_CLIENT_PULL, true)
         .with_ballista_logical_extension_codec(logical_codec())
         .with_ballista_physical_extension_codec(physical_codec());
     with_settings(config)
@@ -62,6 +85,9 @@ pub fn session_state(config: SessionConfig) -> Result<SessionState> {
 pub fn scheduler_config() -> SchedulerConfig {
     SchedulerConfig {
         scheduling_policy: SCHEDULING,
+        // Executors delete files themselves, and sooner: what they are told once, they may not hear.
+        finished_job_data_clean_up_interval_seconds: LONGEST_RETENTION.as_secs(),
+        finished_job_state_clean_up_interval_seconds: LONGEST_RETENTION.as_secs(),
         override_config_producer: Some(Arc::new(session_config)),
         override_session_builder: Some(Arc::new(session_state)),
         override_logical_codec: Some(logical_codec()),
@@ -70,7 +96,7 @@ pub fn scheduler_config() -> SchedulerConfig {
     }
 }
 
-/// An executor that knows `anonymize`.
+/// An executor that knows `anonymize`, for [`run_executor`](crate::run_executor).
 pub fn executor_config() -> ExecutorProcessConfig {
     ExecutorProcessConfig {
         task_scheduling_policy: SCHEDULING,

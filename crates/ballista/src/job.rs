@@ -196,19 +196,26 @@ async fn cancel(
         },
     });
     let Some(job) = named.await else { return };
-    let job_id = job.to_string();
-    let Ok(mut scheduler) = SchedulerGrpcClient::connect(scheduler.to_owned()).await else {
-        return;
-    };
-    // One that is being planned is not known yet to that part of the scheduler which could end it.
-    loop {
-        let _ = scheduler.cancel_job(CancelJobParams { job_id: job_id.clone() }).await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let status = scheduler.get_job_status(GetJobStatusParams { job_id: job_id.clone() }).await;
-        let Ok(status) = status else { return };
-        let status = status.into_inner().status.and_then(|status| status.status);
-        if matches!(status, Some(Status::Failed(_) | Status::Successful(_))) {
-            return;
-        }
+    // One that is being planned is not known yet to that part of the scheduler which could end it, and a scheduler that
+    // does not answer now may do so later: it is told again.
+    let mut pause = Duration::from_millis(50);
+    while !has_ended(job.as_str(), scheduler, pause).await {
+        pause = (2 * pause).min(PATIENCE);
     }
+}
+
+/// Tells the scheduler to end a query, and whether the query has ended a moment later.
+async fn has_ended(job: &str, scheduler: &str, moment: Duration) -> bool {
+    let told = async {
+        let mut scheduler = SchedulerGrpcClient::connect(scheduler.to_owned()).await.ok()?;
+        scheduler.cancel_job(CancelJobParams { job_id: job.to_owned() }).await.ok()?;
+        Some(scheduler)
+    };
+    let told = told.await;
+    tokio::time::sleep(moment).await;
+    let Some(mut scheduler) = told else { return false };
+    let status = scheduler.get_job_status(GetJobStatusParams { job_id: job.to_owned() }).await;
+    let status = status.ok().and_then(|status| status.into_inner().status);
+    let status = status.and_then(|status| status.status);
+    matches!(status, Some(Status::Failed(_) | Status::Successful(_)))
 }

@@ -10,7 +10,8 @@
 //! - [`remote`] and [`standalone`] give a `SessionContext` whose queries run on the cluster. The client plans SQL
 //!   and nothing else; the scheduler makes operators of it.
 //! - [`scheduler_config`] and [`executor_config`] are what the programs `anonymize-scheduler` and
-//!   `anonymize-executor` start with, for hosts with programs of their own.
+//!   `anonymize-executor` start with, for hosts with programs of their own; [`run_executor`] runs an executor, and deletes
+//!   its files in time.
 //! - Clients that register the functions of [`anonymize_sample`] can read its tables there too.
 //!
 //! A table is cut into cells ([`DEFAULT_CELLS`], `SET anonymize.cells = n`) that are anonymized apart from each
@@ -18,10 +19,13 @@
 
 mod config;
 mod copy;
+mod executor;
 mod failure;
 mod job;
 mod planner;
 mod shuffle;
+mod stop;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +46,9 @@ use job::Scheduler;
 use planner::ClientPlanner;
 
 pub use config::{executor_config, scheduler_config, session_config, session_state};
+pub use executor::run_executor;
 pub use failure::message;
+pub use sweep::Retention;
 
 /// Cells of a release on a cluster, unless `SET anonymize.cells = n` says otherwise.
 pub const DEFAULT_CELLS: u32 = 8;
@@ -94,7 +100,8 @@ pub async fn connect(url: &str) -> Result<SessionContext> {
 }
 
 /// A session with a scheduler and an executor of its own inside this process, for tests and trials. It has the functions
-/// of [`anonymize_sample`] too.
+/// of [`anonymize_sample`] too, whose rows are the ones to try it with: shuffle files lie in the directory for temporary files
+/// as this process makes files, and the last ones stay there.
 pub async fn standalone() -> Result<SessionContext> {
     let failed = |error: BallistaError| DataFusionError::External(Box::new(error));
     let codec = BallistaCodec::new(config::logical_codec(), config::physical_codec());

@@ -15,10 +15,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use ballista_core::JobId;
 use ballista_core::config::{
     BALLISTA_SCHEDULER_MAX_PARTITIONS_PER_TASK, BALLISTA_SHUFFLE_READER_FORCE_REMOTE_READ,
 };
-use ballista_core::execution_plans::ShuffleReaderExec;
+use ballista_core::execution_plans::sort_shuffle::SortShuffleWriterExec;
+use ballista_core::execution_plans::{
+    RangeShuffleWriterExec, ShuffleReaderExec, ShuffleWriterExec,
+};
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
 use ballista_core::serde::scheduler::PartitionLocation;
 use datafusion::error::Result;
@@ -27,13 +31,23 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 
-/// Ballista's operators, with readers that read every task once.
+use crate::stop::{Jobs, stop_with};
+
+/// Ballista's operators, with readers that read every task once, and on an executor with writers that write nothing more
+/// when their job has ended.
 #[derive(Debug, Default)]
-pub(crate) struct ReadOnceCodec {
+pub(crate) struct TaskCodec {
     ballista: BallistaPhysicalExtensionCodec,
+    jobs: Option<Arc<Jobs>>,
 }
 
-impl PhysicalExtensionCodec for ReadOnceCodec {
+impl TaskCodec {
+    pub(crate) fn stopping(jobs: Arc<Jobs>) -> Self {
+        Self { jobs: Some(jobs), ..Self::default() }
+    }
+}
+
+impl PhysicalExtensionCodec for TaskCodec {
     fn try_decode(
         &self,
         buf: &[u8],
@@ -42,6 +56,9 @@ impl PhysicalExtensionCodec for ReadOnceCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = self.ballista.try_decode(buf, inputs, context, converter)?;
+        if let (Some(jobs), Some(job)) = (&self.jobs, job_of_writer(&plan)) {
+            return stop_with(job.as_str(), jobs, &plan);
+        }
         let Some(reader) = plan.downcast_ref::<ShuffleReaderExec>() else { return Ok(plan) };
         let mut reader = reader.clone();
         for places in &mut reader.partition {
@@ -58,6 +75,14 @@ impl PhysicalExtensionCodec for ReadOnceCodec {
     ) -> Result<()> {
         self.ballista.try_encode(node, buf, converter)
     }
+}
+
+/// The job of an operator that writes shuffle files.
+fn job_of_writer(plan: &Arc<dyn ExecutionPlan>) -> Option<&JobId> {
+    let plain = || plan.downcast_ref().map(ShuffleWriterExec::job_id);
+    let sorted = || plan.downcast_ref().map(SortShuffleWriterExec::job_id);
+    let ranges = || plan.downcast_ref().map(RangeShuffleWriterExec::job_id);
+    plain().or_else(sorted).or_else(ranges)
 }
 
 /// Places come in the order in which tasks have ended.

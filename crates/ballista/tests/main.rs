@@ -2,10 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod cluster;
+mod given_up;
 mod standalone;
 
+use std::fs::File;
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -103,13 +106,20 @@ async fn number(context: &SessionContext, sql: &str) -> i64 {
     rows[0].parse().unwrap()
 }
 
-/// Free ports, all different, that the system gives to nobody by itself. Tests that run at the same time, in this
-/// process or in another, look for theirs elsewhere.
+/// Free ports, all different, that the system gives to nobody by itself. Each belongs to this process until it ends: tests that run
+/// at the same time, in this process or in another, get others.
 fn ports<const N: usize>() -> [u16; N] {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    static LOCKS: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let is_mine = |port: &u16| {
+        let lock = File::create(std::env::temp_dir().join(format!("anonymize-tests-{port}.lock")));
+        let lock = lock.ok().filter(|lock| lock.try_lock().is_ok());
+        let is_free = lock.is_some() && TcpListener::bind(("127.0.0.1", *port)).is_ok();
+        LOCKS.lock().unwrap().extend(lock);
+        is_free
+    };
     let begin = std::process::id().wrapping_mul(128);
     let next =
         || 10_000 + (begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % 20_000) as u16;
-    [(); N].map(|()| std::iter::repeat_with(next).take(20_000).find(is_free).unwrap())
+    [(); N].map(|()| std::iter::repeat_with(next).take(20_000).find(is_mine).unwrap())
 }

@@ -26,7 +26,7 @@ use crate::script::{Place, Script, Statement};
 use crate::session::Session;
 
 /// How long a statement may take to let go after Ctrl-C, before the program ends regardless.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Why the program ends early.
 #[derive(Debug)]

@@ -60,6 +60,7 @@ fn cluster(directory: &Path) -> (Processes, String) {
             ("--port", port.to_string()),
             ("--tasks", "2".to_owned()),
             ("--work-dir", directory.display().to_string()),
+            ("--scheduler-timeout", "3600".to_owned()),
         ];
         let arguments = arguments.map(|(name, value)| [name.to_owned(), value]);
         processes.0.push(start("anonymize-executor", &arguments.concat()));

@@ -70,10 +70,14 @@ fn send(signal: &str, child: &Child) {
     let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
 }
 
-/// Whether a process stands still, or has ended.
+/// Whether all threads of a process stand still, or it has ended.
 fn stands(child: &Child) -> bool {
-    let state = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    state.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten();
+    let stands = |thread: fs::DirEntry| {
+        let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        state.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z']))
+    };
+    threads.flatten().all(stands)
 }
 
 /// How many rows to write: so many that the program is still at work when a signal reaches it.

@@ -12,7 +12,7 @@ use crate::complexity::STACK_BYTES;
 use crate::error::{Error, Result};
 
 /// How long threads that still compute may hold up the end of the service.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The threads of the engine.
 pub struct Compute {

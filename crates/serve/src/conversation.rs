@@ -16,8 +16,8 @@ use crate::connection::Connection;
 use crate::message::{Next, next};
 use crate::session::Session;
 
-/// How long a client may take to log in.
-pub const LOGIN: Duration = Duration::from_secs(15);
+/// How long a client may take to log in, as in Postgres: a busy machine is slow, and whoever waits is in nobody's way.
+pub const LOGIN: Duration = Duration::from_secs(60);
 
 /// How long a client may take to hear the last word.
 const LAST_WORD: Duration = Duration::from_secs(1);

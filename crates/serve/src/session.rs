@@ -155,10 +155,16 @@ impl Session {
         if let Some(allowance) = held.upgrade() {
             return Ok(allowance);
         }
-        let waits = WaitingForTurn::new(&self.service);
-        let turn = Arc::clone(&self.service.turns).acquire_owned().await;
-        let turn = turn.map_err(|_| shutting_down())?;
-        drop(waits);
+        let turns = &self.service.turns;
+        // Whoever gets a turn at once does not wait, not even for the moment in which somebody else looks.
+        let turn = match Arc::clone(turns).try_acquire_owned() {
+            Ok(turn) => turn,
+            Err(_) => {
+                let _waits = WaitingForTurn::new(&self.service);
+                let turn = Arc::clone(turns).acquire_owned().await;
+                turn.map_err(|_| shutting_down())?
+            }
+        };
         let base = &self.service.runtime;
         let memory = self.service.limits.query_memory;
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(memory));

@@ -6,10 +6,11 @@ use std::future::pending;
 use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Duration;
 
+use anonymize_ballista::{Retention, run_executor};
 use ballista_core::error::{BallistaError, Result};
-use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::executor_process::ExecutorProcessConfig;
 use clap::Parser;
 
 /// Runs tasks of anonymize() queries for a scheduler.
@@ -41,6 +42,13 @@ struct Options {
     /// read is made in it and removed at the end
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     work_dir: PathBuf,
+    /// Seconds for which the rows of a query stay here for its client when it has ended
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    clean_up_after: u64,
+    /// Seconds after which a scheduler that does not answer is taken for dead: tasks of its queries stop, and
+    /// their shuffle files are deleted
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
+    scheduler_timeout: u64,
 }
 
 fn main() -> ExitCode {
@@ -74,10 +82,11 @@ async fn run(options: Options) -> Result<()> {
         vcores: options.tasks.map_or(defaults.vcores, |tasks| tasks as usize),
         memory_pool_size: options.memory_mb.map(|megabytes| megabytes << 20),
         work_dir: Some(work_dir.path().display().to_string()),
-        // A scheduler that died tells nobody to clean up.
-        job_data_ttl_seconds: 24 * 60 * 60,
-        job_data_clean_up_interval_seconds: 15 * 60,
         ..defaults
+    };
+    let retention = Retention {
+        after_success: Duration::from_secs(options.clean_up_after),
+        without_scheduler: Duration::from_secs(options.scheduler_timeout),
     };
     let told_to_end = Cell::new(false);
     let before_it_works = async {
@@ -89,7 +98,7 @@ async fn run(options: Options) -> Result<()> {
         }
     };
     tokio::select! {
-        ended = start_executor_process(Arc::new(config)) => ended?,
+        ended = run_executor(config, retention) => ended?,
         () = before_it_works => return Ok(()),
     }
     // Ballista calls it a success when one of its servers has failed.

@@ -25,9 +25,6 @@ struct Options {
     /// Seconds after which an executor that has not been heard of is given up; busy ones are heard of every 5
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..))]
     executor_timeout: u64,
-    /// Seconds after which executors delete the shuffle files of a query that has ended
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
-    clean_up_after: u64,
 }
 
 #[tokio::main]
@@ -48,7 +45,6 @@ async fn main() -> Result<()> {
         executor_timeout_seconds: options.executor_timeout,
         expire_dead_executor_interval_seconds: options.executor_timeout.div_ceil(4),
         no_executors_grace_period_seconds: options.executor_timeout,
-        finished_job_data_clean_up_interval_seconds: options.clean_up_after,
         ..anonymize_ballista::scheduler_config()
     };
     let cluster = BallistaCluster::new_from_config(&config).await?;
