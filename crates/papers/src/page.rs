@@ -45,7 +45,7 @@ fn section(body: &mut String, experiment: &Experiment, report: &Report) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         body,
-        "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"quiet\">{}{}. {}</p>",
+        "<section id=\"{}\">\n<h2>{}</h2>\n<p class=\"quiet\">{}Measured on {}. {}</p>",
         experiment.name,
         escaped(experiment.shows),
         experiment.paper.map(|paper| format!("{}. ", escaped(paper))).unwrap_or_default(),
