@@ -37,7 +37,7 @@ pub async fn run_executor(config: ExecutorProcessConfig, retention: Retention) -
 /// What is in the directory of an executor is deleted one day: nothing of others may be there.
 fn check_is_empty(work_dir: &Path) -> Result<()> {
     let is_empty = fs::read_dir(work_dir).map(|mut entries| entries.next().is_none());
-    if is_empty.as_ref().is_ok_and(|is_empty| *is_empty) {
+    if matches!(is_empty, Ok(true)) {
         return Ok(());
     }
     Err(BallistaError::Configuration(format!(
