@@ -367,6 +367,7 @@ pub(super) fn layout(
         keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
         kept: binding.keep.clone(),
         payload,
+        person: if spec.series.is_some() { binding.privacy_unit } else { None },
     }
 }
 
