@@ -19,6 +19,7 @@ mod column_groups;
 mod domain;
 mod intern;
 mod kind;
+mod last;
 #[cfg(feature = "cells")]
 mod leaf_counts;
 mod levels;
@@ -51,6 +52,7 @@ pub use cohorts::{Cohorts, MemberColumns, Tuples};
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
+pub use last::{LastLayout, LastReader, LastRows};
 #[cfg(feature = "cells")]
 pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};

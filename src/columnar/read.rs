@@ -122,6 +122,11 @@ impl Reader {
         })
     }
 
+    /// The same reader, which takes in every batch as it comes: rows stay in the order in which they were given.
+    pub(super) fn of_whole_batches(self) -> Self {
+        Self { small: None, ..self }
+    }
+
     /// A reader that knows values and has no rows: with it beside others, codes are ranks among its values
     /// too. One array per quasi-identifier and modelled column, `None` where nothing is known.
     #[cfg(feature = "cells")]

@@ -79,11 +79,13 @@ impl<C: Code, const W: usize> Row<C, W> {
 fn copy_rows<C: Code, const W: usize>(
     from: &[Row<C, W>],
     into: &mut [Row<C, W>],
-    rows: &mut dyn Iterator<Item = (u32, u32)>,
+    rows: &mut dyn Iterator<Item = (Option<u32>, u32)>,
 ) -> Result<()> {
+    let none = Row { codes: [C::default(); W], id: 0 };
     let mut places = into.iter_mut();
     for (position, id) in rows {
-        match (from.get(position as usize), places.next()) {
+        let row = position.map_or(Some(&none), |position| from.get(position as usize));
+        match (row, places.next()) {
             (Some(row), Some(place)) => *place = Row { codes: row.codes, id },
             _ => return Err(Error::bug("a row was copied that is not there")),
         }
@@ -143,11 +145,11 @@ macro_rules! row_table {
             }
 
             /// Copies rows of this table, given by position, to the first places of another one in the same shape.
-            /// Each gets a new number.
+            /// Each gets a new number. A row without a position has no codes.
             pub(crate) fn copy_rows(
                 &self,
                 into: &mut Self,
-                rows: &mut dyn Iterator<Item = (u32, u32)>,
+                rows: &mut dyn Iterator<Item = (Option<u32>, u32)>,
             ) -> Result<()> {
                 match (self, into) {
                     $((Self::$variant(from), Self::$variant(into)) => copy_rows(from, into, rows),)*

@@ -56,7 +56,11 @@ impl Attendance {
             Ok(())
         })?;
         let mut present = vec![0u32; members.cohorts().len()];
-        cohort_of.iter().filter_map(|cohort| present.get_mut(*cohort as usize)).for_each(|of| *of += 1);
+        for cohort in &cohort_of {
+            if let Some(present) = present.get_mut(*cohort as usize) {
+                *present += 1;
+            }
+        }
         let (newcomers, again) = newcomers(persons, &cohort_of);
         Ok(Self { cohort_of, present, newcomers, repeated: repeated.into_inner() + again })
     }

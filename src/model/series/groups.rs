@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
+use crate::model::{GlobalShares, Requirement, SensitiveColumn, Tally};
+
 /// The numbers of rows, those of a group side by side and in ascending order.
 #[derive(Debug, Default)]
 pub struct Groups {
@@ -26,6 +30,22 @@ impl Groups {
             *place += 1;
         }
         Self { rows, starts }
+    }
+
+    /// Which of the wanted groups meet a requirement. Works on the current rayon pool.
+    pub fn which_hold(
+        &self,
+        wanted: &(dyn Fn(usize) -> bool + Sync),
+        requirement: &Requirement,
+        sensitive: &[SensitiveColumn],
+    ) -> Vec<bool> {
+        let global = GlobalShares::new(requirement, sensitive);
+        let per_thread = || Tally::new(requirement, sensitive, &global);
+        let groups = (0..self.len()).into_par_iter().with_min_len(64);
+        let holds = groups.map_init(per_thread, |tally, group| {
+            wanted(group) && tally.holds_for(self.rows(group).iter().copied())
+        });
+        holds.collect()
     }
 
     /// Groups that stand one after the other in a list of rows.

@@ -13,11 +13,13 @@
 mod attendance;
 mod fate;
 mod groups;
+mod last;
 mod members;
 
 pub use attendance::{Attendance, NEWCOMER};
 pub use fate::{Changes, Fate, Leavers, Presence};
 pub use groups::Groups;
+pub use last::LastCheck;
 pub use members::{Cohort, Member, Members};
 
 use std::hash::Hasher;
