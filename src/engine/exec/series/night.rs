@@ -50,6 +50,9 @@ struct Published {
     rows: Rows,
 }
 
+/// Where the codes of a published row are, and the number of its other values.
+type Move = (Option<u32>, u32);
+
 /// Where the rows of a class come from. Cohorts are positions in the state, or among the new ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
@@ -431,9 +434,13 @@ impl Arrangement<'_> {
 
     /// For every published row where its codes are and which number its other values have. Rows of the last release are
     /// numbered from `first` on; with `is_never` live cohorts publish their values.
-    fn moves(&self, first: u32, is_never: bool) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
+    fn moves<'s>(
+        &'s self,
+        first: u32,
+        is_never: bool,
+    ) -> impl Iterator<Item = Move> + 's {
         let of_last = move |cohort: usize| self.last.rows(cohort).iter().map(move |row| first + row);
-        self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = (Option<u32>, u32)>> {
+        self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = Move> + 's> {
             let codes = self.tonight_rows(of).iter();
             match of.rows {
                 Rows::Repeated { cohort, .. } => Box::new(of_last(cohort).map(|id| (None, id))),
