@@ -48,7 +48,7 @@ pub(crate) use cell_plan::CellPlan;
 #[cfg(feature = "cells")]
 pub(crate) use cells::{GlobalCodes, Survey, TableHeader};
 pub use coded::{ChunkParts, CodedChunk};
-pub use cohorts::{Cohorts, MemberColumns, Tuples};
+pub use cohorts::{Cohorts, MemberColumns};
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;

@@ -43,7 +43,6 @@ use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::method::partition::Split;
 use crate::method::{Family, MethodRef, Variant};
-use crate::model::Secret;
 
 /// `anonymize` for Rust programs: a setter for every option, and [`apply`](Self::apply).
 ///

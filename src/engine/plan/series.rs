@@ -103,7 +103,7 @@ fn last_columns(
                 known.join(", ")
             )));
         };
-        let given = last.field_from_column(&column)?.data_type();
+        let given = last.qualified_field_from_column(&column)?.1.data_type();
         if !casts_without_loss(given, wanted) {
             return Ok(Err(format!(
                 "option 'series': column '{name}' of 'last' is {given}, and the release publishes {}: read it as it \

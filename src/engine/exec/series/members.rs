@@ -24,7 +24,7 @@ use crate::model::{Purpose, Store};
 /// The state of a series and its memory.
 pub(super) struct State {
     pub(super) members: Arc<Members>,
-    pub(super) memory: MemoryReservation,
+    _memory: MemoryReservation,
 }
 
 /// Members that were read and wait for the others, in memory or in a file.
@@ -110,7 +110,7 @@ impl Incoming {
             )
             .into());
         }
-        Ok(State { members: Arc::new(members), memory })
+        Ok(State { members: Arc::new(members), _memory: memory })
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -163,7 +163,7 @@ pub(super) async fn run_both(
         let schema: SchemaRef = Arc::clone(&form.schema);
         let batches = guarded(prepared.stream(output, form)?, Arc::clone(&guard));
         let stream = RecordBatchStreamAdapter::new(schema, batches);
-        Ok::<SendableRecordBatchStream, _>(Box::pin(stream))
+        Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(stream))
     };
     Ok([stream(SeriesOutput::Release, release_form)?, stream(SeriesOutput::Members, member_form)?])
 }

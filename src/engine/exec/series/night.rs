@@ -373,6 +373,8 @@ impl Night<'_> {
         self.release.metrics.loss.set(lost / own.max(1) as f64);
         let cohorts = arrangement.cohorts(first, last)?;
         let CodedTable { domains, keys, .. } = table;
+        // The others of tonight's codes, values and persons are gone now.
+        memory.shrink_table(rows.bytes() + 2 * size_of::<u64>() * tonight)?;
         let table = CodedTable {
             rows,
             domains,
