@@ -188,7 +188,9 @@ mod tests {
     #[test]
     fn a_chunk_survives_its_spill_file() -> Result<()> {
         let all = [[true, true], [true, false], [false, true], [false, false]];
-        for (has_keys, has_persons) in all.into_iter().flat_map(|keys| [(keys, true), (keys, false)]) {
+        for (has_keys, has_persons) in
+            all.into_iter().flat_map(|keys| [(keys, true), (keys, false)])
+        {
             let hashes = |has: bool, hash: u64| if has { vec![hash, 8] } else { vec![] }.into();
             let chunk = CodedChunk {
                 rows: 2,

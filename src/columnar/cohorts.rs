@@ -248,13 +248,17 @@ mod tests {
 
     #[test]
     fn tuples_of_several_readers_are_put_together() -> Result<()> {
-        let column = |values: Vec<&str>| -> Vec<ArrayRef> { vec![Arc::new(StringArray::from(values))] };
+        let column =
+            |values: Vec<&str>| -> Vec<ArrayRef> { vec![Arc::new(StringArray::from(values))] };
         let (mut one, mut other) = (Tuples::new(3), Tuples::new(3));
         one.add(&column(vec!["x", "y", "y"]), &[(1, 2), (2, 2)])?;
         other.add(&column(vec!["z", "y"]), &[(0, 0), (1, 2)])?;
         let (columns, rows) = Tuples::together(vec![one, Tuples::new(3), other])?;
         assert_eq!(rows, [Some(1), None, Some(0)]);
-        assert_eq!(columns[0].as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["y", "z", "y"]);
+        assert_eq!(
+            columns[0].as_string::<i32>().iter().flatten().collect::<Vec<_>>(),
+            ["y", "z", "y"]
+        );
         Ok(())
     }
 }

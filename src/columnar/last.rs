@@ -43,7 +43,8 @@ impl LastLayout {
         let mut fields: Vec<Field> =
             columns.map(|column| self.schema.field(*column).clone()).collect();
         let (payload, rest) = (self.payload.len(), self.modelled.len());
-        fields = fields.into_iter().enumerate().map(|(at, of)| of.with_name(at.to_string())).collect();
+        fields =
+            fields.into_iter().enumerate().map(|(at, of)| of.with_name(at.to_string())).collect();
         fields.push(Field::new("position", DataType::UInt32, false));
         Layout {
             schema: Arc::new(Schema::new(fields)),
@@ -119,7 +120,8 @@ impl LastReader {
         let ids = cohorts.as_primitive_opt::<Int64Type>();
         let ids = ids.ok_or_else(|| Error::bug("cohorts came in another type than was planned"))?;
         let mut known = None;
-        let (mut wanted, mut position_of) = (vec![false; batch.num_rows()], vec![0u32; batch.num_rows()]);
+        let (mut wanted, mut position_of) =
+            (vec![false; batch.num_rows()], vec![0u32; batch.num_rows()]);
         let mut seen = Vec::new();
         for (at, (run, tuple)) in runs.into_iter().zip(tuples).enumerate() {
             let id = (!ids.is_null(run.start)).then(|| ids.value(run.start));
@@ -156,7 +158,10 @@ impl LastReader {
     pub fn memory(&self) -> usize {
         let numbers: usize = self.numbers.iter().map(Vec::capacity).sum();
         let of_rows = size_of::<u32>() * (self.cohort_of.capacity() + numbers);
-        of_rows + size_of::<u64>() * self.ties.capacity() + self.tuples.bytes() + self.reader.memory()
+        of_rows
+            + size_of::<u64>() * self.ties.capacity()
+            + self.tuples.bytes()
+            + self.reader.memory()
     }
 
     fn hash(&self, qis: &[ArrayRef], columns: usize) -> Result<Vec<u64>> {

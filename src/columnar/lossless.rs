@@ -29,8 +29,7 @@ pub fn casts_without_loss(from: &DataType, to: &DataType) -> bool {
             let pairs = || from.iter().zip(to);
             from.len() == to.len()
                 && pairs().all(|(from, to)| {
-                    from.name() == to.name()
-                        && casts_without_loss(from.data_type(), to.data_type())
+                    from.name() == to.name() && casts_without_loss(from.data_type(), to.data_type())
                 })
         }
         (from, to) if from.is_integer() && to.is_integer() => true,

@@ -114,7 +114,11 @@ mod tests {
             Arc::new(StringArray::from(texts.to_vec())),
             Arc::new(StringViewArray::from(texts.to_vec())),
             Arc::new(texts.into_iter().collect::<DictionaryArray<Int8Type>>()),
-            Arc::new(Decimal128Array::from(vec![7, 12]).with_precision_and_scale(5, 0).map_err(kernel_failed("t"))?),
+            Arc::new(
+                Decimal128Array::from(vec![7, 12])
+                    .with_precision_and_scale(5, 0)
+                    .map_err(kernel_failed("t"))?,
+            ),
         ];
         let seed = Seed::from_bytes(b"s");
         for array in arrays {

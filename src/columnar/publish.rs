@@ -295,7 +295,8 @@ impl Publisher {
                 match (&self.table.cohorts, values.data_type()) {
                     // Dictionaries are made anew: which of them a value came from must not show.
                     (Some(_), DataType::Dictionary(_, plain)) => {
-                        let plain = cast(&values, plain).map_err(kernel_failed("sensitive or kept"))?;
+                        let plain =
+                            cast(&values, plain).map_err(kernel_failed("sensitive or kept"))?;
                         live_values(&plain)
                     }
                     _ => live_values(&values),

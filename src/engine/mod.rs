@@ -24,9 +24,9 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
-pub use exec::{AnonymizeExec, SeriesFigures};
 #[cfg(feature = "cells")]
 pub use exec::CellExec;
+pub use exec::{AnonymizeExec, SeriesFigures};
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
     Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,

@@ -44,7 +44,9 @@ async fn newcomers_are_grouped_among_themselves_or_wait() -> Result<()> {
     assert!(before.iter().all(|(who, cohort)| after[who] == *cohort));
     let new: BTreeSet<i64> =
         after.iter().filter(|(who, _)| !before.contains_key(*who)).map(|(_, of)| *of).collect();
-    assert!(after.len() == 48 && new.iter().all(|id| !first.contains_key(id) && second[id].len() >= 3));
+    assert!(
+        after.len() == 48 && new.iter().all(|id| !first.contains_key(id) && second[id].len() >= 3)
+    );
     // Two more are too few.
     let third = series.night(&persons(0..50)).await?;
     assert_eq!(third, second);

@@ -29,7 +29,9 @@ fn spread(context: &SessionContext, name: &str, batches: &[RecordBatch], turn: u
     let rows = [8192, 700, 3000][turn % 3];
     let mut parts = vec![Vec::new(); partitions];
     let slices = batches.iter().flat_map(|batch| {
-        (0..batch.num_rows()).step_by(rows).map(|at| batch.slice(at, rows.min(batch.num_rows() - at)))
+        (0..batch.num_rows())
+            .step_by(rows)
+            .map(|at| batch.slice(at, rows.min(batch.num_rows() - at)))
     });
     let mut slices: Vec<RecordBatch> = slices.collect();
     if turn % 2 == 1 {
@@ -46,19 +48,20 @@ fn context(limit: Option<usize>, turn: usize) -> Result<SessionContext> {
     if let Some(limit) = limit {
         runtime = runtime.with_memory_limit(limit, 1.0);
     }
-    let config = SessionConfig::new().with_target_partitions([2, 1, 4][turn % 3]).with_batch_size(1024);
+    let config =
+        SessionConfig::new().with_target_partitions([2, 1, 4][turn % 3]).with_batch_size(1024);
     Ok(with_functions(SessionContext::new_with_config_rt(config, runtime.build_arc()?)))
 }
 
 async fn nights() -> Result<Two> {
     let context = context(None, 0)?;
-    let census = |wanted: &str| {
-        format!(
-            "SELECT age, sex, zip, occupation, person_id, repeat(person_id::varchar, 20) AS note FROM \
-             sample_census(rows => {ROWS}, seed => 3) WHERE {wanted}"
-        )
-    };
     let read = async |sql: String| context.sql(&sql).await?.collect().await;
+    read(format!(
+        "CREATE TABLE census AS SELECT age, sex, zip, occupation, row_number() OVER () AS person_id, \
+         repeat(person_id::varchar, 20) AS note FROM sample_census(rows => {ROWS}, seed => 3)"
+    ))
+    .await?;
+    let census = |wanted: &str| format!("SELECT * FROM census WHERE {wanted}");
     let first = read(census("person_id % 100 <> 1")).await?;
     let tonight = read(census("person_id % 300 <> 2")).await?;
     put(&context, "tonight", first[0].schema(), first);
@@ -70,7 +73,12 @@ async fn nights() -> Result<Two> {
 }
 
 impl Two {
-    async fn release(&self, limit: Option<usize>, turn: usize, publish: &str) -> Result<(Vec<Vec<String>>, usize)> {
+    async fn release(
+        &self,
+        limit: Option<usize>,
+        turn: usize,
+        publish: &str,
+    ) -> Result<(Vec<Vec<String>>, usize)> {
         let context = context(limit, turn)?;
         spread(&context, "tonight", &self.tonight, turn);
         spread(&context, "members", &self.members, turn);

@@ -23,7 +23,9 @@ async fn persons_must_be_known_and_have_one_row() -> Result<()> {
     new.push(new[42].clone());
     let error = series.error(&new).await;
     assert!(error.contains("1 rows are not the only one"), "{error}");
-    let sql = series.sql("").replace("(tonight,", "((SELECT nullif(id, 4) AS id, age, zip, disease FROM tonight),");
+    let sql = series
+        .sql("")
+        .replace("(tonight,", "((SELECT nullif(id, 4) AS id, age, zip, disease FROM tonight),");
     let error = series.context.sql(&sql).await?.collect().await.unwrap_err();
     assert!(error.strip_backtrace().contains("'id' is NULL in 1 rows"), "{error}");
     Ok(())
@@ -59,8 +61,7 @@ async fn a_state_that_does_not_fit_the_last_release_is_refused() -> Result<()> {
     series.set_last(first_release);
     assert_eq!(cohorts(&series.release(&all).await?).values().map(Vec::len).sum::<usize>(), 40);
     // A part of the release.
-    let part: Vec<RecordBatch> =
-        release.iter().map(|of| of.slice(0, of.num_rows() - 1)).collect();
+    let part: Vec<RecordBatch> = release.iter().map(|of| of.slice(0, of.num_rows() - 1)).collect();
     series.set_last(part);
     let error = series.error(&all).await;
     assert!(error.contains("1 of its cohorts have other numbers of rows"), "{error}");
@@ -89,11 +90,20 @@ async fn a_release_that_was_changed_is_refused() -> Result<()> {
     put(&series.context, "kept", series.last[0].schema(), series.last.clone());
     let changed = |what: &str| format!("SELECT {what} FROM kept");
     for (what, says) in [
-        ("* EXCEPT (age), CASE WHEN disease = 'd7' THEN '1' ELSE age::varchar END AS age", "in 1 places"),
-        ("* EXCEPT (cohort), CASE WHEN disease = 'd7' THEN 5 ELSE cohort END AS cohort", "1 rows of 'last'"),
+        (
+            "* EXCEPT (age), CASE WHEN disease = 'd7' THEN '1' ELSE age::varchar END AS age",
+            "in 1 places",
+        ),
+        (
+            "* EXCEPT (cohort), CASE WHEN disease = 'd7' THEN 5 ELSE cohort END AS cohort",
+            "1 rows of 'last'",
+        ),
         ("* EXCEPT (cohort), nullif(cohort, cohort) AS cohort", "40 rows of 'last'"),
         ("* EXCEPT (zip)", "'last' has no column 'zip'; it has age, disease, cohort, held"),
-        ("* EXCEPT (disease), 7 AS disease", "column 'disease' of 'last' is Int64, and the release publishes Utf8"),
+        (
+            "* EXCEPT (disease), 7 AS disease",
+            "column 'disease' of 'last' is Int64, and the release publishes Utf8",
+        ),
     ] {
         let last = series.context.sql(&changed(what)).await?.collect().await?;
         series.set_last(last);
@@ -120,13 +130,21 @@ async fn members_are_what_anonymize_wrote() -> Result<()> {
     let state = series.members[0].clone();
     let cohorts = state.column(1).as_primitive::<Int64Type>();
     let negative = Int64Array::from_iter_values(cohorts.values().iter().map(|id| -id));
-    let wrong =
-        RecordBatch::try_new(state.schema(), vec![Arc::clone(state.column(0)), Arc::new(negative)])?;
+    let wrong = RecordBatch::try_new(
+        state.schema(),
+        vec![Arc::clone(state.column(0)), Arc::new(negative)],
+    )?;
     series.set_members(vec![wrong]);
     let error = series.error(&persons(0..40)).await;
-    assert!(error.contains("a cohort of 'members' is not one that anonymize has written"), "{error}");
+    assert!(
+        error.contains("a cohort of 'members' is not one that anonymize has written"),
+        "{error}"
+    );
     for (members, says) in [
-        ("(SELECT person, cohort, 1 AS more FROM members)", "must have those of publish => 'members'"),
+        (
+            "(SELECT person, cohort, 1 AS more FROM members)",
+            "must have those of publish => 'members'",
+        ),
         ("(SELECT person FROM members)", "must have those of publish => 'members'"),
         ("(SELECT 'x' AS person, 1 AS cohort)", "must have those of publish => 'members'"),
         ("(SELECT arrow_cast('x', 'Binary') AS person, 1 AS cohort)", "a person of 'members'"),

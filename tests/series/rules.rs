@@ -94,8 +94,7 @@ async fn both_tables_of_a_night_agree_and_its_figures_are_told() -> Result<()> {
     let members = series.new_members().await?;
     let plan = series.context.sql(&series.sql("")).await?.create_physical_plan().await?;
     let exec = of_plan(&plan).unwrap();
-    let [both_release, both_members] =
-        exec.release_and_members(series.context.task_ctx()).await?;
+    let [both_release, both_members] = exec.release_and_members(series.context.task_ctx()).await?;
     let both_release: Vec<RecordBatch> = both_release.try_collect().await?;
     let both_members: Vec<RecordBatch> = both_members.try_collect().await?;
     assert_eq!(cohorts(&release), cohorts(&both_release));

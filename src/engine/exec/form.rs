@@ -87,7 +87,8 @@ impl ClassBuilder<'_> {
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
-        let persons = if self.spec.counted_unit().is_some() { Persons::work_bytes(rows) } else { 0 };
+        let persons =
+            if self.spec.counted_unit().is_some() { Persons::work_bytes(rows) } else { 0 };
         let check = rows / 8 + 8 * (rows / k) + persons;
         let alike = match self.spec.method.family() {
             Family::Classes => alike::work_bytes(rows, rows / k),
@@ -161,9 +162,9 @@ impl ClassBuilder<'_> {
         match formed {
             Ok(Unverified::Classes { classes, suppressed }) => Ok(Some((classes, suppressed))),
             Ok(_) => Err(Error::bug("a method left its family").into()),
-            Err(
-                Error::TooFewRows { .. } | Error::Unsatisfiable { .. } | Error::NoClass { .. },
-            ) => Ok(None),
+            Err(Error::TooFewRows { .. } | Error::Unsatisfiable { .. } | Error::NoClass { .. }) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }

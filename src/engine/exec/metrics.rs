@@ -155,7 +155,13 @@ macro_rules! figures {
     };
 }
 figures!(
-    persons_known, persons_new, persons_gone, persons_waiting, cohorts_live, cohorts_held, rows_held
+    persons_known,
+    persons_new,
+    persons_gone,
+    persons_waiting,
+    cohorts_live,
+    cohorts_held,
+    rows_held
 );
 
 pub(super) fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Share> {

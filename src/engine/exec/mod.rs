@@ -44,8 +44,8 @@ pub use cells::CellStep;
 pub use cells::{CellExec, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
-pub(super) use pass_through::common_plan_methods;
 pub use metrics::SeriesFigures;
+pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
 #[cfg(feature = "cluster")]
 pub use redact::RedactErrorsExec;

@@ -202,7 +202,7 @@ options! {
     /// What the release goes on from, so that nobody learns more from comparing it with earlier ones.
     ///
     /// The rows that `publish => 'members'` gave on all nights before, and the last release; empty tables on the first
-    /// night. See [series.md](series.md).
+    /// night.
     series: Series [sql_only],
     /// What happens to a group of which somebody is gone.
     ///

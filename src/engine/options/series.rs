@@ -119,9 +119,8 @@ impl Options {
 
     /// Errors if an option is given that only means something in a series.
     pub(super) fn check_no_series(&self) -> Result<()> {
-        let is_of_series = self.publish.as_deref().is_some_and(|publish| {
-            SeriesOutput::from_str(publish).is_ok()
-        });
+        let is_of_series =
+            self.publish.as_deref().is_some_and(|publish| SeriesOutput::from_str(publish).is_ok());
         let given = [
             ("leavers", self.leavers.is_some()),
             ("changes", self.changes.is_some()),
@@ -153,10 +152,14 @@ impl Options {
             );
         }
         if self.class_id.is_some() {
-            return refused("its release has the column 'cohort' in place of class_id: leave class_id out");
+            return refused(
+                "its release has the column 'cohort' in place of class_id: leave class_id out",
+            );
         }
         if self.unit_share.is_some() {
-            return refused("every person has one row, so nobody holds more than 1/k: leave unit_share out");
+            return refused(
+                "every person has one row, so nobody holds more than 1/k: leave unit_share out",
+            );
         }
         if self.suppression_limit.is_some() {
             return refused(

@@ -21,18 +21,24 @@ pub struct Attendance {
     pub cohort_of: Vec<u32>,
     /// By cohort, how many of its members are here.
     pub present: Vec<u32>,
-    /// The rows of newcomers, in the order of their persons' hashes.
-    pub newcomers: Vec<u32>,
-    /// Rows that are the second or a later one of their person.
+    /// Rows of members that are not the first one of their person.
+    repeated: usize,
+}
+
+/// The rows of persons who are in no cohort.
+#[derive(Debug)]
+pub struct Newcomers {
+    /// Their numbers, in the order of the persons' hashes: it depends on nothing but the persons.
+    pub rows: Vec<u32>,
+    /// Rows of newcomers and members that are not the first one of their person.
     pub repeated: usize,
 }
 
 impl Attendance {
-    /// Bytes that it takes for rows of which so many are of newcomers.
+    /// Bytes that [`Attendance::of`] takes.
     pub fn work_bytes(rows: usize, members: &Members) -> usize {
         let of_cohorts = size_of::<u32>() * members.cohorts().len();
-        // A newcomer's row number and hash, while persons with several rows are looked for.
-        rows * (2 * size_of::<u32>() + size_of::<(u128, u32)>()) + members.len() / 8 + of_cohorts
+        size_of::<u32>() * rows + members.len() / 8 + of_cohorts
     }
 
     /// Looks up the person of every row. Works on the current rayon pool.
@@ -61,21 +67,33 @@ impl Attendance {
                 *present += 1;
             }
         }
-        let (newcomers, again) = newcomers(persons, &cohort_of);
-        Ok(Self { cohort_of, present, newcomers, repeated: repeated.into_inner() + again })
+        Ok(Self { cohort_of, present, repeated: repeated.into_inner() })
     }
-}
 
-/// The rows of newcomers, and how many of them are not the first one of their person.
-fn newcomers(persons: &[u128], cohort_of: &[u32]) -> (Vec<u32>, usize) {
-    let rows = cohort_of.iter().zip(persons).zip(0u32..);
-    let mut new: Vec<(u128, u32)> = rows
-        .filter(|((cohort, _), _)| **cohort == NEWCOMER)
-        .map(|((_, person), row)| (*person, row))
-        .collect();
-    new.par_sort_unstable();
-    let again = new.windows(2).filter(|pair| pair[0].0 == pair[1].0).count();
-    (new.into_iter().map(|(_, row)| row).collect(), again)
+    /// Bytes that [`Attendance::newcomers`] takes.
+    pub fn newcomer_bytes(&self) -> usize {
+        let members: usize = self.present.iter().map(|present| *present as usize).sum();
+        (self.cohort_of.len() - members) * (size_of::<(u64, u32)>() + size_of::<u32>())
+    }
+
+    /// The rows of newcomers, given the person of every row. Works on the current rayon pool.
+    pub fn newcomers(&self, persons: &[u128]) -> Newcomers {
+        let rows = self.cohort_of.iter().zip(0u32..);
+        // The higher halves decide nearly always, and stand side by side.
+        let mut new: Vec<(u64, u32)> = rows
+            .filter(|(cohort, _)| **cohort == NEWCOMER)
+            .map(|(_, row)| ((persons[row as usize] >> 64) as u64, row))
+            .collect();
+        let person = |of: &(u64, u32)| persons[of.1 as usize];
+        new.par_sort_unstable_by(|a, b| {
+            a.0.cmp(&b.0).then_with(|| person(a).cmp(&person(b))).then(a.1.cmp(&b.1))
+        });
+        let is_again =
+            |pair: &&[(u64, u32)]| pair[0].0 == pair[1].0 && person(&pair[0]) == person(&pair[1]);
+        let again = new.windows(2).filter(is_again).count();
+        let rows = new.into_iter().map(|(_, row)| row).collect();
+        Newcomers { rows, repeated: self.repeated + again }
+    }
 }
 
 #[cfg(test)]
@@ -90,12 +108,14 @@ mod tests {
         let members = Members::new(rows.into(), Seed::from_bytes(b"s"), &Cancel::default())?;
         let of = |persons: &[u64]| {
             let persons: Vec<u128> = persons.iter().map(|of| u128::from(*of) << 64).collect();
-            Attendance::of(&persons, &members, &Cancel::default())
+            let tonight = Attendance::of(&persons, &members, &Cancel::default())?;
+            let new = tonight.newcomers(&persons);
+            Ok::<_, crate::Error>((tonight, new))
         };
-        let tonight = of(&[9, 2, 3, 8])?;
+        let (tonight, new) = of(&[9, 2, 3, 8])?;
         assert_eq!(tonight.cohort_of, [NEWCOMER, 1, 0, NEWCOMER]);
-        assert_eq!((tonight.present, tonight.newcomers), (vec![1, 1], vec![3, 0]));
-        assert_eq!((tonight.repeated, of(&[9, 2, 9, 2, 2])?.repeated), (0, 3));
+        assert_eq!((tonight.present, new.rows), (vec![1, 1], vec![3, 0]));
+        assert_eq!((new.repeated, of(&[9, 2, 9, 2, 2])?.1.repeated), (0, 3));
         Ok(())
     }
 }

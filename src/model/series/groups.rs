@@ -35,7 +35,7 @@ impl Groups {
     /// Which of the wanted groups meet a requirement. Works on the current rayon pool.
     pub fn which_hold(
         &self,
-        wanted: &(dyn Fn(usize) -> bool + Sync),
+        wanted: &[bool],
         requirement: &Requirement,
         sensitive: &[SensitiveColumn],
     ) -> Vec<bool> {
@@ -43,7 +43,7 @@ impl Groups {
         let per_thread = || Tally::new(requirement, sensitive, &global);
         let groups = (0..self.len()).into_par_iter().with_min_len(64);
         let holds = groups.map_init(per_thread, |tally, group| {
-            wanted(group) && tally.holds_for(self.rows(group).iter().copied())
+            wanted[group] && tally.holds_for(self.rows(group).iter().copied())
         });
         holds.collect()
     }

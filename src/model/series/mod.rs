@@ -16,7 +16,7 @@ mod groups;
 mod last;
 mod members;
 
-pub use attendance::{Attendance, NEWCOMER};
+pub use attendance::{Attendance, NEWCOMER, Newcomers};
 pub use fate::{Changes, Fate, Leavers, Presence};
 pub use groups::Groups;
 pub use last::LastCheck;

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::partition::PartitionRows;
 use super::{ArrangedPayload, Emitting, OutputShape, ReleaseMemory};
 use crate::columnar::{
-    ChunkParts, CodedChunk, CodedTable, Coding, Layout, Payload, PayloadCoders, ReleaseTable, TableBuilder,
-    TableFiles,
+    ChunkParts, CodedChunk, CodedTable, Coding, Layout, Payload, PayloadCoders, ReleaseTable,
+    TableBuilder, TableFiles,
 };
 use crate::engine::exec::runs::{RunWriter, Unit};
 use crate::engine::exec::spill::{OpenSpill, SpilledBatches};
@@ -167,9 +167,8 @@ impl ReleaseMemory<Arranging> {
             for file in spilled {
                 let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
                 while let Some(batches) = self.state.handle.block_on(batches.next()) {
-                    let chunk = |batch: Result<_>| -> Result<_> {
-                        Ok(CodedChunk::of_batch(&batch?, has)?)
-                    };
+                    let chunk =
+                        |batch: Result<_>| -> Result<_> { Ok(CodedChunk::of_batch(&batch?, has)?) };
                     let chunks = batches.into_iter().map(chunk).collect::<Result<_>>()?;
                     builder.add(partition, chunks, &self.cancel)?;
                 }

@@ -124,7 +124,12 @@ fn layout(release: &Release, source: &Source, series: &SeriesSpec) -> Result<Las
     };
     Ok(LastLayout {
         cohort: schema.index_of(&last_column(crate::engine::options::COHORT))?,
-        quasi_identifiers: source.binding.quasi_identifiers.iter().map(of).collect::<Result<_>>()?,
+        quasi_identifiers: source
+            .binding
+            .quasi_identifiers
+            .iter()
+            .map(of)
+            .collect::<Result<_>>()?,
         payload: release.layout.payload.iter().map(of).collect::<Result<_>>()?,
         modelled,
         schema,

@@ -16,6 +16,7 @@
 //! Rows of the last release that are published again are numbered behind tonight's and wait, spill and leave like them:
 //! neither their place, nor the batch they are in, nor a dictionary tells them from others.
 
+mod arrangement;
 mod last;
 mod members;
 mod newcomers;

@@ -36,11 +36,7 @@ pub(super) struct Newcomers<'a> {
 
 impl Newcomers<'_> {
     /// The cohorts of those who fit together; the others wait.
-    pub(super) fn group(
-        &self,
-        requirement: &Requirement,
-        members: &Members,
-    ) -> Result<NewCohorts> {
+    pub(super) fn group(&self, requirement: &Requirement, members: &Members) -> Result<NewCohorts> {
         if self.rows.len() < requirement.k as usize {
             return Ok(NewCohorts::default());
         }
@@ -57,10 +53,8 @@ impl Newcomers<'_> {
         table.rows.copy_rows(&mut rows, &mut positions.zip(0..))?;
         let sensitive: Vec<SensitiveColumn> =
             table.modelled.iter().map(|column| self.of_newcomers(column)).collect();
-        let keys = RowKeys {
-            ties: self.gather(&table.keys.ties),
-            kept: self.gather(&table.keys.kept),
-        };
+        let keys =
+            RowKeys { ties: self.gather(&table.keys.ties), kept: self.gather(&table.keys.kept) };
         let job = Job {
             axes: &axes,
             requirement: &among_all(requirement, &table.modelled),

@@ -6,10 +6,11 @@ use datafusion::common::{Result, exec_err, internal_err};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
+use super::arrangement::{Arrangement, Published, Rows, is_of, place, published};
 use super::last::{Last, Wanted};
 use super::members::State;
 use super::newcomers::{NewCohorts, Newcomers};
-use crate::columnar::{CodedTable, Coding, Cohorts, LastRows, ReleaseTable};
+use crate::columnar::{CodedTable, Coding, Cohorts, Domain, LastRows, ReleaseTable};
 use crate::engine::exec::form::ClassBuilder;
 use crate::engine::exec::memory::{Arranging, Emitting, OutputShape, ReleaseMemory};
 use crate::engine::exec::metrics::SeriesFigures;
@@ -19,11 +20,9 @@ use crate::engine::options::{Newcomers as WhatNewcomersDo, SeriesSpec};
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::lost_by;
-use crate::model::series::{
-    Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence, cohort_id,
-};
+use crate::model::series::{Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence};
 use crate::model::{
-    Classes, Placement, Purpose, Requirement, Seed, Store, check_placement, ties,
+    Classes, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
 };
 
 /// What one night works from.
@@ -43,30 +42,30 @@ pub(super) struct Verified {
     pub(super) members: Vec<Member>,
 }
 
-/// A class that is published.
-#[derive(Clone, Copy)]
-struct Published {
-    id: u64,
-    rows: Rows,
+/// Bytes of a class while it is decided on and until it has left.
+const BYTES_OF_CLASS: usize = 8 * size_of::<u64>();
+
+/// Tonight's rows, and what is known of their persons.
+struct Tonight {
+    /// Each row at the position of its number.
+    table: CodedTable,
+    requirement: Requirement,
+    /// The rows of newcomers.
+    newcomers: Vec<u32>,
+    /// By cohort, how many members are here.
+    present: Vec<u32>,
+    /// By cohort, their rows.
+    rows: Groups,
+    /// By cohort, whether its members are those that it was made of, and all of them are here.
+    is_whole: Vec<bool>,
+    /// By cohort, whether it is whole and its rows of tonight meet the requirement.
+    holds: Vec<bool>,
 }
 
-/// Where the codes of a published row are, and the number of its other values.
-type Move = (Option<u32>, u32);
-
-/// Where the rows of a class come from. Cohorts are positions in the state, or among the new ones.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Rows {
-    Live(usize),
-    New(usize),
-    Repeated { cohort: usize, is_held: bool },
-}
-
-/// All classes, in the order of their ids: an order that tells nothing, because ids are keyed hashes.
-struct Arrangement<'a> {
-    published: Vec<Published>,
-    tonight: &'a Groups,
-    new: &'a NewCohorts,
-    last: Groups,
+/// Published rows and their classes.
+struct Arranged {
+    rows: RowTable,
+    classes: Classes,
 }
 
 impl Night<'_> {
@@ -80,9 +79,7 @@ impl Night<'_> {
         coding: Coding,
         memory: ReleaseMemory<Arranging>,
     ) -> Result<Verified> {
-        let (release, members) = (self.release, &*self.state.members);
-        let rows = memory.rows();
-        release.metrics.input_rows.add(rows);
+        let release = self.release;
         let builder = ClassBuilder {
             spec: &release.spec,
             levels: self.resolved.levels.as_ref(),
@@ -90,77 +87,102 @@ impl Night<'_> {
             metrics: &release.metrics,
             cancel: &release.cancel,
         };
+        let tonight = self.tonight(coding, &memory, &builder)?;
+        let new = self.new_cohorts(&tonight, &memory, &builder)?;
+        let (memory, last) = self.read_last(memory, &tonight)?;
+        let of_last = self.requirement_of_last(&builder, &last.rows)?;
+        let kept = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
+        let fates = self.fates(&tonight, &last, &kept, &of_last);
+        let published = published(self.members(), &fates, &new);
+        let arrangement = Arrangement { published, tonight: &tonight.rows, new: &new, last: kept };
+        let timer = release.metrics.verify_time.timer();
+        self.verify(&tonight, &arrangement)?;
+        if self.is_never() {
+            self.verify_last(&last.rows, &arrangement, &of_last)?;
+        }
+        timer.done();
+        self.count(&tonight, &last.published, &arrangement);
+        let new_members = members_of(&tonight.table, &new);
+        let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
+        let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
+        let memory = self.emitting(memory, tonight.table, arranged, cohorts)?;
+        Ok(Verified { memory, members: new_members })
+    }
+
+    fn members(&self) -> &Members {
+        &self.state.members
+    }
+
+    /// Whether cohorts that live publish the values of the last release.
+    fn is_never(&self) -> bool {
+        self.series.changes == Changes::Never
+    }
+
+    /// Codes the rows, looks up their persons, and finds out which cohorts could live.
+    fn tonight(
+        &self,
+        coding: Coding,
+        memory: &ReleaseMemory<Arranging>,
+        builder: &ClassBuilder,
+    ) -> Result<Tonight> {
+        let (release, members) = (self.release, self.members());
+        let rows = memory.rows();
+        release.metrics.input_rows.add(rows);
+        if u32::try_from(rows).is_err() {
+            return exec_err!("{rows} rows are more than one operator takes (4294967295)");
+        }
         memory.reserve_method(self.work_bytes(rows))?;
         let timer = release.metrics.encode_time.timer();
         let seed = release.spec.secret.seed(Purpose::Ties);
         let table = memory.fill_table(&release.layout, coding, seed)?;
         timer.done();
-        let timer = release.metrics.partition_time.timer();
+        let _timer = release.metrics.partition_time.timer();
         let attendance = Attendance::of(&table.persons, members, &release.cancel)?;
-        self.check_persons(&attendance)?;
+        memory.reserve_method(attendance.newcomer_bytes())?;
+        let newcomers = attendance.newcomers(&table.persons);
+        self.check_persons(newcomers.repeated)?;
         let requirement = builder.requirement(&table)?;
-        let tonight = Groups::of(&attendance.cohort_of, members.cohorts().len());
-        let is_whole = |cohort: usize| {
-            let of = members.cohorts()[cohort];
-            of.is_intact && attendance.present[cohort] == of.size
-        };
-        let mut holds = tonight.which_hold(&is_whole, &requirement, &table.modelled);
-        timer.done();
-        let new = match self.series.newcomers {
-            WhatNewcomersDo::Wait => NewCohorts::default(),
-            WhatNewcomersDo::Group => {
-                let (rows, threads) = (&attendance.newcomers, release.threads);
-                let newcomers =
-                    Newcomers { builder: &builder, memory: &memory, table: &table, rows, threads };
-                newcomers.group(&requirement, members)?
-            }
-        };
-        let keep = |cohort: usize| match (is_whole(cohort), self.series) {
-            (_, SeriesSpec { changes: Changes::Never, leavers: Leavers::Hold, .. }) => true,
-            (true, SeriesSpec { changes: Changes::Never, .. }) => true,
-            (true, _) => !holds[cohort],
-            (false, SeriesSpec { leavers, .. }) => *leavers == Leavers::Hold,
-        };
-        let keep = (0..members.cohorts().len()).map(keep).collect();
-        let (memory, last) = self.read_last(memory, keep)?;
-        let kept = Groups::of(&last.rows.cohort_of, members.cohorts().len());
-        let of_last = self.requirement_of_last(&builder, &last.rows)?;
-        if self.series.changes == Changes::Never {
-            holds = kept.which_hold(&is_whole, &of_last, &last.rows.modelled);
+        let rows = Groups::of(&attendance.cohort_of, members.cohorts().len());
+        let present = members.cohorts().iter().zip(&attendance.present);
+        let is_whole: Vec<bool> =
+            present.map(|(of, present)| of.is_intact && *present == of.size).collect();
+        let holds = rows.which_hold(&is_whole, &requirement, &table.modelled);
+        let newcomers = newcomers.rows;
+        Ok(Tonight {
+            table,
+            present: attendance.present,
+            newcomers,
+            rows,
+            is_whole,
+            holds,
+            requirement,
+        })
+    }
+
+    fn new_cohorts(
+        &self,
+        tonight: &Tonight,
+        memory: &ReleaseMemory<Arranging>,
+        builder: &ClassBuilder,
+    ) -> Result<NewCohorts> {
+        if self.series.newcomers == WhatNewcomersDo::Wait {
+            return Ok(NewCohorts::default());
         }
-        let fates = members.cohorts().iter().enumerate().map(|(cohort, _)| {
-            let (is_whole, holds) = (is_whole(cohort), holds[cohort]);
-            let was_published = last.published.get(cohort).copied().unwrap_or(false);
-            Fate::of(Presence { is_whole, holds, was_published }, self.series.leavers)
-        });
-        let fates: Vec<Fate> = fates.collect();
-        let published = published(members, &fates, &new);
-        let arrangement = Arrangement { published, tonight: &tonight, new: &new, last: kept };
-        let timer = release.metrics.verify_time.timer();
-        self.verify(&table, &arrangement, &requirement)?;
-        if self.series.changes == Changes::Never {
-            self.verify_last(&last.rows, &arrangement, &of_last)?;
-        }
-        timer.done();
-        self.count(&attendance, &last.published, &arrangement);
-        let new_members = self.members_of(&table, &new);
-        let memory = self.emitting(memory, table, arrangement, last.rows)?;
-        Ok(Verified { memory, members: new_members })
+        let Tonight { table, newcomers: rows, requirement, .. } = tonight;
+        let newcomers = Newcomers { builder, memory, table, rows, threads: self.release.threads };
+        newcomers.group(requirement, self.members())
     }
 
     fn work_bytes(&self, rows: usize) -> usize {
-        let members = &*self.state.members;
-        let cohorts = members.cohorts().len();
-        let attendance = Attendance::work_bytes(rows, members);
-        // Rows by cohort, in the order of the classes, and whether each was seen; the table of published rows.
-        let arranged = 2 * size_of::<u32>() * rows + rows / 8;
+        let cohorts = self.members().cohorts().len();
+        let attendance = Attendance::work_bytes(rows, self.members());
+        // Rows by cohort and in the order of the classes, and whether each was seen.
+        let arranged = (2 * size_of::<u32>() + size_of::<bool>()) * rows + rows / 8;
         let classes = cohorts + rows / self.release.spec.k.max(1) as usize;
-        let of_classes = classes * 8 * size_of::<u64>();
-        ties::work_bytes(rows).max(attendance) + attendance + arranged + of_classes
+        ties::work_bytes(rows).max(attendance + arranged) + classes * BYTES_OF_CLASS
     }
 
-    fn check_persons(&self, attendance: &Attendance) -> Result<()> {
-        let again = attendance.repeated;
+    fn check_persons(&self, again: usize) -> Result<()> {
         match &self.release.spec.privacy_unit {
             Some(unit) if again > 0 => exec_err!(
                 "privacy_unit '{}': {again} rows are not the only one of their person, and a series needs one row for \
@@ -171,13 +193,45 @@ impl Night<'_> {
         }
     }
 
+    /// Which cohorts may publish rows of the last release tonight.
+    fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
+        let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
+            (true, _) => self.is_never() || !tonight.holds[cohort],
+            (false, leavers) => leavers == Leavers::Hold,
+        };
+        (0..tonight.is_whole.len()).map(may_repeat).collect()
+    }
+
+    fn fates(
+        &self,
+        tonight: &Tonight,
+        last: &Last,
+        kept: &Groups,
+        of_last: &Requirement,
+    ) -> Vec<Fate> {
+        let of_last = self
+            .is_never()
+            .then(|| kept.which_hold(&tonight.is_whole, of_last, &last.rows.modelled));
+        let holds = of_last.as_ref().unwrap_or(&tonight.holds);
+        let fate = |cohort: usize| {
+            let presence = Presence {
+                is_whole: tonight.is_whole[cohort],
+                holds: holds[cohort],
+                was_published: last.published.get(cohort).copied().unwrap_or(false),
+            };
+            Fate::of(presence, self.series.leavers)
+        };
+        (0..holds.len()).map(fate).collect()
+    }
+
     /// Reads the last release into the same memory.
     fn read_last(
         &self,
         memory: ReleaseMemory<Arranging>,
-        keep: Vec<bool>,
+        tonight: &Tonight,
     ) -> Result<(ReleaseMemory<Arranging>, Last)> {
         let memory = Arc::new(memory);
+        let keep = self.may_repeat(tonight);
         let wanted = Wanted { members: Arc::clone(&self.state.members), keep };
         let last = Last::read(self.release, self.source, self.series, &memory, wanted);
         let last = self.handle.block_on(last)?;
@@ -189,11 +243,7 @@ impl Night<'_> {
 
     /// What the values of the last release must satisfy where they are published again with tonight's ranges. Models
     /// that compare with the whole table compare with all of them.
-    fn requirement_of_last(
-        &self,
-        builder: &ClassBuilder,
-        last: &LastRows,
-    ) -> Result<Requirement> {
+    fn requirement_of_last(&self, builder: &ClassBuilder, last: &LastRows) -> Result<Requirement> {
         let spec = &self.release.spec;
         if last.modelled_values.len() != self.release.layout.modelled.len() {
             return Ok(Requirement::k(spec.k));
@@ -204,23 +254,17 @@ impl Night<'_> {
 
     /// Every row is in one class or not published, classes that publish tonight's values meet the requirement, and the
     /// persons of a class are those of its cohort.
-    fn verify(
-        &self,
-        table: &CodedTable,
-        arrangement: &Arrangement,
-        requirement: &Requirement,
-    ) -> Result<()> {
-        let never = self.series.changes == Changes::Never;
+    fn verify(&self, tonight: &Tonight, arrangement: &Arrangement) -> Result<()> {
+        let Tonight { table, requirement, .. } = tonight;
         let is_checked = |of: &Published| match of.rows {
-            // With changes => 'never' the values of live cohorts are those of the last release.
-            Rows::Live(_) => !never,
+            Rows::Live(_) => !self.is_never(),
             Rows::New(_) => true,
             Rows::Repeated { .. } => false,
         };
         let classes: Vec<&Published> =
             arrangement.published.iter().filter(|of| is_checked(of)).collect();
         let rows_of = |of: &Published| arrangement.tonight_rows(of);
-        self.place(table.rows.len(), &classes, &rows_of, &|placement| {
+        place(table.rows.len(), &classes, &rows_of, &|placement| {
             check_placement(placement, requirement, &table.modelled)
         })?;
         let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
@@ -230,7 +274,9 @@ impl Night<'_> {
         });
         match wrong.count() {
             0 => Ok(()),
-            wrong => Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into()),
+            wrong => {
+                Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into())
+            }
         }
     }
 
@@ -247,58 +293,23 @@ impl Night<'_> {
             Rows::Live(cohort) => arrangement.last.rows(cohort),
             _ => &[],
         };
-        self.place(last.cohort_of.len(), &classes, &rows_of, &|placement| {
+        place(last.cohort_of.len(), &classes, &rows_of, &|placement| {
             check_placement(placement, requirement, &last.modelled)
         })
     }
 
-    /// Checks classes; all other rows are behind them.
-    fn place<'r>(
-        &self,
-        rows: usize,
-        classes: &[&Published],
-        rows_of: &dyn Fn(&Published) -> &'r [u32],
-        check: &dyn Fn(&Placement) -> crate::Result<()>,
-    ) -> Result<()> {
-        let mut order: Vec<u32> = Vec::with_capacity(rows);
-        let mut sizes = Vec::with_capacity(classes.len());
-        for class in classes {
-            let rows = rows_of(class);
-            order.extend(rows);
-            sizes.push(rows.len() as u32);
-        }
-        let mut is_placed = vec![false; rows];
-        for row in &order {
-            match is_placed.get_mut(*row as usize) {
-                Some(placed) => *placed = true,
-                None => return internal_err!("a class has a row that is not there"),
-            }
-        }
-        let others = is_placed.iter().zip(0u32..).filter(|(placed, _)| !**placed);
-        order.extend(others.map(|(_, row)| row));
-        let classes = Classes::from_sizes(&sizes)?;
-        if order.len() != rows {
-            return internal_err!("a row is in two classes");
-        }
-        let suppressed = rows - classes.rows();
-        let id_at = |at: usize| order[at];
-        Ok(check(&Placement { id_at: &id_at, rows, classes: &classes, suppressed })?)
-    }
-
-    fn count(&self, attendance: &Attendance, was_published: &[bool], arrangement: &Arrangement) {
-        let cohorts = self.state.members.cohorts().iter().zip(&attendance.present);
+    fn count(&self, tonight: &Tonight, was_published: &[bool], arrangement: &Arrangement) {
+        let cohorts = self.members().cohorts().iter().zip(&tonight.present);
         let known = cohorts.zip(was_published).filter(|(_, published)| **published);
         let known = known.map(|((of, present), _)| (u64::from(of.size), u64::from(*present)));
         let (persons_known, present) =
             known.fold((0, 0), |(all, here), (size, present)| (all + size, here + present));
-        let new_rows: usize =
-            (0..arrangement.new.rows.len()).map(|of| arrangement.new.rows.rows(of).len()).sum();
-        let newcomers = attendance.newcomers.len();
+        let newcomers = tonight.newcomers.len() as u64;
         let mut figures = SeriesFigures {
             persons_known,
-            persons_new: newcomers as u64,
+            persons_new: newcomers,
             persons_gone: persons_known - present,
-            persons_waiting: (newcomers - new_rows) as u64,
+            persons_waiting: newcomers,
             ..SeriesFigures::default()
         };
         let (mut own, mut largest) = (0, 0);
@@ -310,31 +321,54 @@ impl Night<'_> {
                     figures.cohorts_held += 1;
                     figures.rows_held += rows as u64;
                 }
+                // Counted as one that lives: how many fail the requirement is nobody's business.
                 Rows::Repeated { is_held: false, .. } => figures.cohorts_live += 1,
                 Rows::Live(_) | Rows::New(_) => {
                     figures.cohorts_live += 1;
                     own += rows;
                 }
             }
+            if let Rows::New(_) = of.rows {
+                figures.persons_waiting -= rows as u64;
+            }
         }
         let metrics = &self.release.metrics;
         metrics.series(&figures);
-        metrics.suppressed_rows.add(attendance.cohort_of.len() - own);
+        metrics.suppressed_rows.add(tonight.table.rows.len() - own);
         metrics.classes.set(arrangement.published.len());
         metrics.largest_class.set(largest);
     }
 
-    /// The members of the new cohorts, in the order of their hashes.
-    fn members_of(&self, table: &CodedTable, new: &NewCohorts) -> Vec<Member> {
-        let of_cohort = |(cohort, id): (usize, &u64)| {
-            let person = |row: &u32| table.persons[*row as usize];
-            let member = |person: u128| [(person >> 64) as u64, person as u64, *id];
-            new.rows.rows(cohort).iter().map(person).map(member).collect::<Vec<Member>>()
-        };
-        let mut members: Vec<Member> =
-            new.ids.iter().enumerate().flat_map(of_cohort).collect();
-        members.par_sort_unstable();
-        members
+    /// The rows that are published, in the order in which their classes leave.
+    fn arrange(
+        &self,
+        memory: &ReleaseMemory<Arranging>,
+        table: &CodedTable,
+        arrangement: &Arrangement,
+    ) -> Result<Arranged> {
+        let tonight = table.rows.len();
+        let repeated: usize =
+            (0..arrangement.last.len()).map(|of| arrangement.last.rows(of).len()).sum();
+        if u32::try_from(tonight + repeated).is_err() {
+            return exec_err!(
+                "{tonight} rows and {repeated} of the last release are more than one operator takes (4294967295)"
+            );
+        }
+        let sizes: Vec<u32> =
+            arrangement.published.iter().map(|of| arrangement.size(of) as u32).collect();
+        let classes = Classes::from_sizes(&sizes)?;
+        let row_bytes = table.rows.bytes().checked_div(tonight).unwrap_or(size_of::<u64>());
+        let file = memory.place(classes.rows() * row_bytes, "codes")?;
+        let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
+        let moves = &mut arrangement.moves(tonight as u32, self.is_never());
+        table.rows.copy_rows(&mut rows, moves)?;
+        let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
+        let is_own =
+            |class: usize| !matches!(arrangement.published[class].rows, Rows::Repeated { .. });
+        let lost = lost_by(&rows, &classes, &axes, &is_own);
+        let own = (0..classes.len()).filter(|of| is_own(*of)).map(|of| classes.range(of).len());
+        self.release.metrics.loss.set(lost / own.sum::<usize>().max(1) as f64);
+        Ok(Arranged { rows, classes })
     }
 
     /// The table of published rows, ready to leave.
@@ -342,39 +376,15 @@ impl Night<'_> {
         &self,
         memory: ReleaseMemory<Arranging>,
         table: CodedTable,
-        arrangement: Arrangement,
-        last: LastRows,
+        arranged: Arranged,
+        cohorts: Cohorts,
     ) -> Result<Arc<ReleaseMemory<Emitting>>> {
+        let Arranged { rows, classes } = arranged;
         let tonight = table.rows.len();
-        if u32::try_from(tonight + last.cohort_of.len()).is_err() {
-            return exec_err!(
-                "{tonight} rows and {} of the last release are more than one operator takes (4294967295)",
-                last.cohort_of.len()
-            );
-        }
-        let sizes: Vec<u32> =
-            arrangement.published.iter().map(|of| arrangement.size(of) as u32).collect();
-        let classes = Classes::from_sizes(&sizes)?;
-        let row_bytes = match tonight {
-            0 => size_of::<u64>(),
-            rows => table.rows.bytes() / rows,
-        };
-        let file = memory.place(classes.rows() * row_bytes, "codes")?;
-        let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
-        let first = tonight as u32;
-        let is_never = self.series.changes == Changes::Never;
-        table.rows.copy_rows(&mut rows, &mut arrangement.moves(first, is_never))?;
-        let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
-        let is_own = |class: usize| {
-            !matches!(arrangement.published[class].rows, Rows::Repeated { .. })
-        };
-        let lost = lost_by(&rows, &classes, &axes, &is_own);
-        let own: usize = (0..classes.len()).filter(|of| is_own(*of)).map(|of| classes.range(of).len()).sum();
-        self.release.metrics.loss.set(lost / own.max(1) as f64);
-        let cohorts = arrangement.cohorts(first, last)?;
-        let CodedTable { domains, keys, .. } = table;
+        let (domains, keys) = domains_and_keys(table);
         // The others of tonight's codes, values and persons are gone now.
         memory.shrink_table(rows.bytes() + 2 * size_of::<u64>() * tonight)?;
+        memory.shrink_method(classes.len() * BYTES_OF_CLASS)?;
         let table = CodedTable {
             rows,
             domains,
@@ -383,7 +393,6 @@ impl Night<'_> {
             modelled_values: Vec::new(),
             persons: Store::default(),
         };
-        memory.shrink_method(classes.len() * 8 * size_of::<u64>() + 8 * tonight)?;
         let table = Arc::new(ReleaseTable::of_series(table, classes, cohorts));
         let shape = OutputShape {
             batch_rows: self.release.context.session_config().batch_size(),
@@ -395,78 +404,20 @@ impl Night<'_> {
     }
 }
 
-fn published(members: &Members, fates: &[Fate], new: &NewCohorts) -> Vec<Published> {
-    let known = members.cohorts().iter().zip(fates).enumerate();
-    let known = known.filter_map(|(cohort, (of, fate))| {
-        let rows = match fate {
-            Fate::Live => Rows::Live(cohort),
-            Fate::Repeated { is_held } => Rows::Repeated { cohort, is_held: *is_held },
-            Fate::Withdrawn => return None,
-        };
-        Some(Published { id: of.id, rows })
-    });
-    let new = new.ids.iter().enumerate().map(|(at, id)| Published { id: *id, rows: Rows::New(at) });
-    let mut published: Vec<Published> = known.chain(new).collect();
-    published.par_sort_unstable_by_key(|of| of.id);
-    published
+/// What of tonight's table is still needed; the rest is dropped here.
+fn domains_and_keys(table: CodedTable) -> (Arc<[Domain]>, RowKeys) {
+    let CodedTable { domains, keys, .. } = table;
+    (domains, keys)
 }
 
-/// Whether rows are those of the persons whose hash the id is.
-fn is_of(id: u64, rows: &[u32], persons: &[u128], seed: Seed) -> bool {
-    let mut persons: Vec<u128> = rows.iter().map(|row| persons[*row as usize]).collect();
-    cohort_id(&mut persons, seed) == id
-}
-
-impl Arrangement<'_> {
-    /// Tonight's rows of a class, none of one that repeats the last release.
-    fn tonight_rows(&self, of: &Published) -> &[u32] {
-        match of.rows {
-            Rows::Live(cohort) => self.tonight.rows(cohort),
-            Rows::New(at) => self.new.rows.rows(at),
-            Rows::Repeated { .. } => &[],
-        }
-    }
-
-    fn size(&self, of: &Published) -> usize {
-        match of.rows {
-            Rows::Repeated { cohort, .. } => self.last.rows(cohort).len(),
-            _ => self.tonight_rows(of).len(),
-        }
-    }
-
-    /// For every published row where its codes are and which number its other values have. Rows of the last release are
-    /// numbered from `first` on; with `is_never` live cohorts publish their values.
-    fn moves<'s>(
-        &'s self,
-        first: u32,
-        is_never: bool,
-    ) -> impl Iterator<Item = Move> + 's {
-        let of_last = move |cohort: usize| self.last.rows(cohort).iter().map(move |row| first + row);
-        self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = Move> + 's> {
-            let codes = self.tonight_rows(of).iter();
-            match of.rows {
-                Rows::Repeated { cohort, .. } => Box::new(of_last(cohort).map(|id| (None, id))),
-                Rows::Live(cohort) if is_never => {
-                    Box::new(codes.zip(of_last(cohort)).map(|(row, id)| (Some(*row), id)))
-                }
-                _ => Box::new(codes.map(|row| (Some(*row), *row))),
-            }
-        })
-    }
-
-    fn cohorts(self, first_repeated: u32, last: LastRows) -> Result<Cohorts> {
-        let LastRows { ties, tuples, tuple_of, .. } = last;
-        let of = |published: &Published| match published.rows {
-            Rows::Repeated { cohort, is_held } => {
-                let tuple = tuple_of.get(cohort).copied().flatten();
-                let missing = || Error::bug("a cohort of the last release was not kept");
-                Ok((Some(tuple.ok_or_else(missing)?), is_held))
-            }
-            _ => Ok((None, false)),
-        };
-        let of_class = self.published.iter().map(of).collect::<crate::Result<Vec<_>>>()?;
-        let (repeated, held) = of_class.into_iter().unzip();
-        let ids = self.published.iter().map(|of| of.id).collect();
-        Ok(Cohorts { ids, held, repeated, tuples, first_repeated, ties })
-    }
+/// The members of the new cohorts, in the order of their hashes.
+fn members_of(table: &CodedTable, new: &NewCohorts) -> Vec<Member> {
+    let of_cohort = |(cohort, id): (usize, &u64)| {
+        let person = |row: &u32| table.persons[*row as usize];
+        let member = |person: u128| [(person >> 64) as u64, person as u64, *id];
+        new.rows.rows(cohort).iter().map(person).map(member).collect::<Vec<Member>>()
+    };
+    let mut members: Vec<Member> = new.ids.iter().enumerate().flat_map(of_cohort).collect();
+    members.par_sort_unstable();
+    members
 }
