@@ -193,8 +193,11 @@ impl AnonymizeExec {
         use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
         let mut plan = self.clone();
         plan.shape.one_task = true;
-        if plan.input_partitions() > 1 {
-            plan.input = Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.input)));
+        // Hierarchies are in one partition already.
+        for child in std::iter::once(&mut plan.input).chain(&mut plan.hierarchies) {
+            if child.output_partitioning().partition_count() > 1 {
+                *child = Arc::new(CoalescePartitionsExec::new(Arc::clone(child)));
+            }
         }
         plan
     }
