@@ -106,7 +106,8 @@ impl Incoming {
         if !members.is_empty() && !is_known {
             return Err(Error::invalid(
                 "option 'series': no cohort of 'members' was made under this seed: write the seed of the series; \
-                 under another one everybody would be a newcomer, and the release could be compared with the last one",
+                 under another one everybody would be a newcomer, and the release could be compared with the last one; if \
+                 somebody of every cohort was forgotten, begin a new series",
             )
             .into());
         }

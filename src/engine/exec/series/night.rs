@@ -92,6 +92,7 @@ impl Night<'_> {
         let (memory, last) = self.read_last(memory, &tonight)?;
         let of_last = self.requirement_of_last(&builder, &last.rows)?;
         let kept = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
+        release.cancel.check()?;
         let fates = self.fates(&tonight, &last, &kept, &of_last);
         let published = published(self.members(), &fates, &new);
         let arrangement = Arrangement { published, tonight: &tonight.rows, new: &new, last: kept };
@@ -102,6 +103,7 @@ impl Night<'_> {
         }
         timer.done();
         self.count(&tonight, &last.published, &arrangement);
+        release.cancel.check()?;
         let new_members = members_of(&tonight.table, &new);
         let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
         let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
@@ -147,6 +149,7 @@ impl Night<'_> {
         let is_whole: Vec<bool> =
             present.map(|(of, present)| of.is_intact && *present == of.size).collect();
         let holds = rows.which_hold(&is_whole, &requirement, &table.modelled);
+        release.cancel.check()?;
         let newcomers = newcomers.rows;
         Ok(Tonight {
             table,
