@@ -62,6 +62,13 @@ struct Tonight {
     holds: Vec<bool>,
 }
 
+impl Tonight {
+    /// The table alone; everything else is dropped here.
+    fn into_table(self) -> CodedTable {
+        self.table
+    }
+}
+
 /// Published rows and their classes.
 struct Arranged {
     rows: RowTable,
@@ -107,7 +114,8 @@ impl Night<'_> {
         let new_members = members_of(&tonight.table, &new);
         let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
         let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
-        let memory = self.emitting(memory, tonight.table, arranged, cohorts)?;
+        drop((arrangement, new));
+        let memory = self.emitting(memory, tonight.into_table(), arranged, cohorts)?;
         Ok(Verified { memory, members: new_members })
     }
 
