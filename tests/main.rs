@@ -9,6 +9,7 @@ mod faults;
 mod invariants;
 mod papers;
 mod reports;
+mod series;
 mod sql;
 
 use std::path::PathBuf;

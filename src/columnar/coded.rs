@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt8Array, UInt16Array,
-    UInt32Array, UInt64Array,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, UInt8Array,
+    UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::buffer::ScalarBuffer;
+use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{
     DataType, Field, Schema, SchemaRef, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
@@ -87,6 +87,19 @@ pub struct CodedChunk {
     pub(super) keyed_hashes: ScalarBuffer<u64>,
     /// Empty without kept columns.
     pub(super) kept_hashes: ScalarBuffer<u64>,
+    /// Pseudonyms of persons, empty where the release is not one of a series.
+    pub(super) persons: Vec<u128>,
+}
+
+/// What chunks have beside the numbers of their columns.
+#[derive(Debug, Clone, Copy)]
+pub struct ChunkParts {
+    /// Hashes of keyed columns.
+    pub keyed: bool,
+    /// Hashes of kept columns.
+    pub kept: bool,
+    /// Pseudonyms of persons.
+    pub persons: bool,
 }
 
 impl CodedChunk {
@@ -98,7 +111,21 @@ impl CodedChunk {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         let hashes = self.keyed_hashes.inner().capacity() + self.kept_hashes.inner().capacity();
-        self.numbers.iter().map(Numbers::bytes).sum::<usize>() + hashes
+        let persons = size_of_val(&self.persons[..]);
+        self.numbers.iter().map(Numbers::bytes).sum::<usize>() + hashes + persons
+    }
+
+    /// Takes out the numbers of the columns, column by column, and the hashes of keyed columns: what is left has only
+    /// a number of rows.
+    pub fn take_columns(&mut self) -> (Vec<Vec<u32>>, Vec<u64>) {
+        let column = |numbers: Numbers| {
+            let mut all = Vec::with_capacity(self.rows);
+            numbers.for_each(|_, number| all.push(number));
+            all
+        };
+        let numbers = std::mem::take(&mut self.numbers).into_iter().map(column).collect();
+        let hashes = std::mem::replace(&mut self.keyed_hashes, Vec::new().into());
+        (numbers, hashes.to_vec())
     }
 
     /// The chunk as a batch for a spill file. Its schema depends on how wide the numbers are.
@@ -106,8 +133,16 @@ impl CodedChunk {
         let hashes = [&self.keyed_hashes, &self.kept_hashes].into_iter();
         let hashes = hashes.filter(|hashes| !hashes.is_empty());
         let hashes = hashes.map(|hashes| Arc::new(UInt64Array::new(hashes.clone(), None)) as _);
+        let persons = match self.persons.as_slice() {
+            [] => None,
+            persons => {
+                let bytes: Vec<u8> = persons.iter().flat_map(|of| of.to_le_bytes()).collect();
+                let persons = FixedSizeBinaryArray::try_new(16, Buffer::from_vec(bytes), None);
+                Some(Arc::new(persons.map_err(kernel_failed("any"))?) as _)
+            }
+        };
         let columns: Vec<ArrayRef> =
-            self.numbers.iter().map(Numbers::array).chain(hashes).collect();
+            self.numbers.iter().map(Numbers::array).chain(hashes).chain(persons).collect();
         let field = |(at, column): (usize, &ArrayRef)| {
             Field::new(at.to_string(), column.data_type().clone(), false)
         };
@@ -117,10 +152,10 @@ impl CodedChunk {
         RecordBatch::try_new_with_options(schema, columns, &options).map_err(kernel_failed("any"))
     }
 
-    /// Reads a chunk back from its batch; `has_keys` says whether there are keyed columns, and kept ones.
-    pub fn of_batch(batch: &RecordBatch, has_keys: [bool; 2]) -> Result<Self> {
+    /// Reads a chunk back from its batch.
+    pub fn of_batch(batch: &RecordBatch, has: ChunkParts) -> Result<Self> {
         let columns = batch.columns();
-        let keys = has_keys.into_iter().filter(|has| *has).count();
+        let keys = [has.keyed, has.kept, has.persons].into_iter().filter(|has| *has).count();
         let (numbers, hashes) = (columns.split_at_checked(columns.len().saturating_sub(keys)))
             .ok_or_else(|| Error::bug("a spilled chunk misses columns"))?;
         let mut hashes = hashes.iter();
@@ -128,7 +163,11 @@ impl CodedChunk {
             let array = has.then(|| hashes.next()).flatten();
             array.and_then(|array| array.as_primitive_opt::<UInt64Type>())
         };
-        let [keyed, kept] = has_keys.map(&mut hashes_of);
+        let [keyed, kept] = [has.keyed, has.kept].map(&mut hashes_of);
+        let persons = has.persons.then(|| columns.last()).flatten();
+        let persons = persons.and_then(|array| array.as_fixed_size_binary_opt());
+        let person = |bytes: &[u8]| bytes.try_into().map(u128::from_le_bytes).unwrap_or_default();
+        let persons = persons.map(|array| array.iter().flatten().map(person).collect());
         let values = |array: Option<&UInt64Array>| {
             array.map_or_else(|| Vec::new().into(), |array| array.values().clone())
         };
@@ -137,6 +176,7 @@ impl CodedChunk {
             numbers: numbers.iter().map(Numbers::of_array).collect::<Result<_>>()?,
             keyed_hashes: values(keyed),
             kept_hashes: values(kept),
+            persons: persons.unwrap_or_default(),
         })
     }
 }
@@ -147,7 +187,10 @@ mod tests {
 
     #[test]
     fn a_chunk_survives_its_spill_file() -> Result<()> {
-        for has_keys in [[true, true], [true, false], [false, true], [false, false]] {
+        let all = [[true, true], [true, false], [false, true], [false, false]];
+        for (has_keys, has_persons) in
+            all.into_iter().flat_map(|keys| [(keys, true), (keys, false)])
+        {
             let hashes = |has: bool, hash: u64| if has { vec![hash, 8] } else { vec![] }.into();
             let chunk = CodedChunk {
                 rows: 2,
@@ -158,9 +201,12 @@ mod tests {
                 ],
                 keyed_hashes: hashes(has_keys[0], u64::MAX),
                 kept_hashes: hashes(has_keys[1], 5),
+                persons: if has_persons { vec![u128::MAX - 3, 1 << 70] } else { Vec::new() },
             };
+            let [keyed, kept] = has_keys;
+            let has = ChunkParts { keyed, kept, persons: has_persons };
             let batch = chunk.to_batch()?;
-            let back = CodedChunk::of_batch(&batch, has_keys)?;
+            let back = CodedChunk::of_batch(&batch, has)?;
             assert_eq!(format!("{chunk:?}"), format!("{back:?}"));
             assert!(matches!(back.numbers[0], Numbers::Byte(_)));
             assert!(matches!(back.numbers[1], Numbers::Short(_)));

@@ -14,18 +14,22 @@ mod cell_plan;
 #[cfg(feature = "cells")]
 mod cells;
 mod coded;
+mod cohorts;
 mod column_groups;
 mod domain;
 mod intern;
 mod kind;
+mod last;
 #[cfg(feature = "cells")]
 mod leaf_counts;
 mod levels;
 mod live;
+mod lossless;
 #[cfg(feature = "cells")]
 mod pages;
 mod payload;
 mod payload_code;
+mod person;
 mod publish;
 mod published;
 mod qi_column;
@@ -43,14 +47,17 @@ pub use automatic::Automatic;
 pub(crate) use cell_plan::CellPlan;
 #[cfg(feature = "cells")]
 pub(crate) use cells::{GlobalCodes, Survey, TableHeader};
-pub use coded::CodedChunk;
+pub use coded::{ChunkParts, CodedChunk};
+pub use cohorts::{Cohorts, MemberColumns};
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
+pub use last::{LastLayout, LastReader, LastRows};
 #[cfg(feature = "cells")]
 pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};
 pub(crate) use live::live_batch;
+pub use lossless::casts_without_loss;
 #[cfg(feature = "cluster")]
 pub(crate) use pages::to_bytes;
 #[cfg(feature = "cells")]
@@ -66,7 +73,7 @@ pub use published::{
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;
-pub use read::{Chunk, Layout, Reader, payload_bytes};
+pub use read::{Chunk, Layout, Reader, payload_bytes, waiting_type};
 pub use runs::Runs;
 #[cfg(feature = "cells")]
 pub(crate) use sketch::{Sketch, Sketcher};

@@ -12,6 +12,7 @@ use arrow::compute::{SortOptions, cast, take};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 
+use super::cohorts::Cohorts;
 use super::column_groups::ColumnGroups;
 use super::kernel_failed;
 use super::live::live_values;
@@ -41,6 +42,12 @@ pub enum OutputColumn {
     ClassId,
     /// Which columns of the class were permuted together.
     ColumnGroups,
+    /// The cohort, in a series.
+    Cohort,
+    /// Whether somebody of the cohort is gone, in a series.
+    Held,
+    /// The pseudonym of a new member, which is never in a release.
+    Person,
 }
 
 impl OutputColumn {
@@ -51,7 +58,12 @@ impl OutputColumn {
             | Self::SlicedQuasiIdentifier(_)
             | Self::Payload(_)
             | Self::PayloadApart(_) => true,
-            Self::QuasiIdentifier(_) | Self::ClassId | Self::ColumnGroups => false,
+            Self::QuasiIdentifier(_)
+            | Self::ClassId
+            | Self::ColumnGroups
+            | Self::Cohort
+            | Self::Held
+            | Self::Person => false,
         }
     }
 }
@@ -93,13 +105,20 @@ pub struct ReleaseTable {
     cells: Cells,
     domains: Arc<[Domain]>,
     keys: RowKeys,
+    cohorts: Option<Cohorts>,
 }
 
 impl ReleaseTable {
     /// These classes of the table, whose rows are in class order.
     pub fn new(table: CodedTable, classes: Classes, cells: Cells) -> Self {
         let CodedTable { rows, domains, keys, .. } = table;
-        Self { rows, classes, cells, domains, keys }
+        Self { rows, classes, cells, domains, keys, cohorts: None }
+    }
+
+    /// A release that is one of a series: the rows of the table are in the order of its cohorts, and classes that
+    /// repeat the last release have its rows.
+    pub fn of_series(table: CodedTable, classes: Classes, cohorts: Cohorts) -> Self {
+        Self { cohorts: Some(cohorts), ..Self::new(table, classes, Cells::Covering) }
     }
 
     /// The rows in class order, suppressed ones behind them.
@@ -272,7 +291,16 @@ impl Publisher {
         let missing = || Error::bug("a published column was not gathered");
         let column = |(at, column): (usize, &OutputColumn)| match column {
             OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
-                live_values(&payload[*index].as_ref().ok_or_else(missing)?.ordered(&order)?)
+                let values = payload[*index].as_ref().ok_or_else(missing)?.ordered(&order)?;
+                match (&self.table.cohorts, values.data_type()) {
+                    // Dictionaries are made anew: which of them a value came from must not show.
+                    (Some(_), DataType::Dictionary(_, plain)) => {
+                        let plain =
+                            cast(&values, plain).map_err(kernel_failed("sensitive or kept"))?;
+                        live_values(&plain)
+                    }
+                    _ => live_values(&values),
+                }
             }
             OutputColumn::ExactQuasiIdentifier(index) => {
                 let codes = rows.codes(positions.clone(), *index);
@@ -302,6 +330,15 @@ impl Publisher {
                 let name = &self.table.domains[*index].name;
                 live_values(&take(&values, &order, None).map_err(kernel_failed(name))?)
             }
+            OutputColumn::Cohort | OutputColumn::Held => {
+                let cohorts = self.table.cohorts.as_ref().ok_or_else(missing)?;
+                let per_class = match column {
+                    OutputColumn::Cohort => cohorts.ids(classes.clone()),
+                    _ => cohorts.held(classes.clone()),
+                };
+                take(&per_class, &class_of, None).map_err(kernel_failed("cohort"))
+            }
+            OutputColumn::Person => Err(missing()),
             OutputColumn::QuasiIdentifier(index) => {
                 let per_class = self.per_class(classes.clone(), *index)?;
                 take(&per_class, &class_of, None)
@@ -316,7 +353,15 @@ impl Publisher {
             return self.quasi_identifiers[column]
                 .publish_nodes(&self.table.domains[column], &nodes[column][classes]);
         }
-        self.covering(classes.map(|class| self.table.classes.range(class)).collect(), column)
+        let ranges = |classes: &mut dyn Iterator<Item = usize>| {
+            classes.map(|class| self.table.classes.range(class)).collect()
+        };
+        let Some(cohorts) = &self.table.cohorts else {
+            return self.covering(ranges(&mut { classes }), column);
+        };
+        let mut own = classes.clone().filter(|class| cohorts.is_own(class));
+        let own = self.covering(ranges(&mut own), column)?;
+        cohorts.mixed(classes, column, &own)
     }
 
     /// What covers the rows of each range in a quasi-identifier most closely.
@@ -415,7 +460,10 @@ impl Publisher {
                 }
                 OutputColumn::QuasiIdentifier(_)
                 | OutputColumn::ClassId
-                | OutputColumn::ColumnGroups => None,
+                | OutputColumn::ColumnGroups
+                | OutputColumn::Cohort
+                | OutputColumn::Held
+                | OutputColumn::Person => None,
             })
         };
         let compare = self.form.order_by.iter().filter_map(|column| compare(column).transpose());
@@ -436,6 +484,9 @@ impl Publisher {
 
     /// What orders the row of a number, which is at this position, among those that look the same.
     fn tie(&self, position: usize, id: u32) -> (u64, u64) {
+        if let Some(tie) = self.table.cohorts.as_ref().and_then(|cohorts| cohorts.tie(id)) {
+            return (tie, 0);
+        }
         let (whole, kept) = self.table.keys.key(id);
         match self.form.ties {
             TieKeys::WholeRow => (whole, kept),

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use super::coded::{CodedChunk, Numbers};
 use super::intern::{Interner, MISSING};
 use super::kernel_failed;
+use super::person::PersonHasher;
 use super::row_hash::RowHasher;
 use crate::error::Result;
 use crate::model::{Purpose, Secret};
@@ -29,6 +30,8 @@ pub struct Layout {
     pub kept: Vec<usize>,
     /// The columns that are published as they are.
     pub payload: Vec<usize>,
+    /// What tells persons apart who are known by pseudonyms, in a series.
+    pub person: Option<usize>,
 }
 
 impl Layout {
@@ -41,15 +44,19 @@ impl Layout {
     /// values of several batches, as plain values.
     pub fn waiting_payload(&self) -> Schema {
         let field = |column: &usize| {
-            let field = self.schema.field(*column);
-            match field.data_type() {
-                DataType::Dictionary(_, values) if has_small_keys(field.data_type()) => {
-                    field.clone().with_data_type(DataType::clone(values))
-                }
-                _ => field.clone(),
-            }
+            let field = self.schema.field(*column).clone();
+            let waiting = waiting_type(field.data_type()).clone();
+            field.with_data_type(waiting)
         };
         Schema::new(self.payload.iter().map(field).collect::<Vec<_>>())
+    }
+}
+
+/// The type in which a published column waits: dictionaries with small keys as plain values.
+pub fn waiting_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) if has_small_keys(data_type) => values,
+        other => other,
     }
 }
 
@@ -73,6 +80,7 @@ pub struct Reader {
     layout: Arc<Layout>,
     keyed: Option<RowHasher>,
     kept: Option<RowHasher>,
+    person: Option<PersonHasher>,
     pub(super) interners: Vec<Interner>,
     /// Rows in which each modelled column is missing.
     missing: Vec<usize>,
@@ -97,6 +105,9 @@ impl Reader {
         Ok(Self {
             keyed: RowHasher::new(&layout.keyed, &types, secret.seed(Purpose::SensitiveValues))?,
             kept: RowHasher::new(&layout.kept, &types, secret.seed(Purpose::KeptValues))?,
+            person: layout
+                .person
+                .map(|column| PersonHasher::new(column, secret.seed(Purpose::SeriesPersons))),
             interners: layout
                 .quasi_identifiers
                 .iter()
@@ -109,6 +120,11 @@ impl Reader {
             shared: Vec::new(),
             layout: Arc::clone(layout),
         })
+    }
+
+    /// The same reader, which takes in every batch as it comes: rows stay in the order in which they were given.
+    pub(super) fn of_whole_batches(self) -> Self {
+        Self { small: None, ..self }
     }
 
     /// A reader that knows values and has no rows: with it beside others, codes are ranks among its values
@@ -157,6 +173,11 @@ impl Reader {
         self.missing[modelled]
     }
 
+    /// Rows without a person, where persons are known by pseudonyms.
+    pub fn nobody(&self) -> usize {
+        self.person.as_ref().map_or(0, PersonHasher::nobody)
+    }
+
     fn take_in_coalesced(&mut self) -> Result<Vec<Chunk>> {
         let mut chunks = Vec::new();
         while let Some(batch) = self.small.as_mut().and_then(BatchCoalescer::next_completed_batch) {
@@ -197,6 +218,10 @@ impl Reader {
             numbers,
             keyed_hashes: hashes(&self.keyed)?,
             kept_hashes: hashes(&self.kept)?,
+            persons: match &mut self.person {
+                Some(person) => person.hash(columns)?,
+                None => Vec::new(),
+            },
         };
         let waiting = |column: &usize| match columns[*column].data_type() {
             DataType::Dictionary(_, values) if has_small_keys(columns[*column].data_type()) => {

@@ -30,6 +30,8 @@ pub struct CodedTable {
     pub modelled_values: Vec<ModelledValues>,
     /// Tells rows of equal quasi-identifiers apart.
     pub keys: RowKeys,
+    /// Pseudonyms of persons by row number, in a series.
+    pub persons: Store<u128>,
 }
 
 /// The final codes of all values, once every value was seen.
@@ -156,6 +158,7 @@ pub(crate) struct TableFiles {
     pub(crate) ties: Option<ScratchFile>,
     pub(crate) kept: Option<ScratchFile>,
     pub(crate) modelled: Vec<Option<ScratchFile>>,
+    pub(crate) persons: Option<ScratchFile>,
 }
 
 /// A table that takes in the chunks of one reader after the other.
@@ -187,6 +190,8 @@ impl TableBuilder {
             ties: keys(layout.has_ties(), files.ties)?,
             kept: keys(!layout.kept.is_empty(), files.kept)?,
         };
+        let persons = if layout.person.is_some() { total } else { 0 };
+        let persons = Store::zeroed_in(persons, files.persons).map_err(failed)?;
         files.modelled.resize_with(layout.modelled.len(), || None);
         let described = layout.modelled.iter().zip(&coding.modelled_values).zip(files.modelled);
         let modelled = described.map(|((column, values), file)| {
@@ -201,7 +206,7 @@ impl TableBuilder {
         });
         let modelled = modelled.collect::<Result<_>>()?;
         let Coding { domains, modelled_values, remaps } = coding;
-        let table = CodedTable { rows, domains, modelled, modelled_values, keys };
+        let table = CodedTable { rows, domains, modelled, modelled_values, keys, persons };
         Ok(Self { table, remaps, filled: 0 })
     }
 
@@ -215,11 +220,12 @@ impl TableBuilder {
         if self.filled > self.table.rows.len() {
             return Err(Error::bug("more rows came back than were read"));
         }
-        let CodedTable { rows, modelled, keys, .. } = &mut self.table;
+        let CodedTable { rows, modelled, keys, persons, .. } = &mut self.table;
         let beside = Beside {
             ties: keys.ties.get_mut(start..).unwrap_or_default(),
             kept: keys.kept.get_mut(start..).unwrap_or_default(),
             modelled: modelled.iter_mut().map(|column| &mut column.codes[start..]).collect(),
+            persons: persons.get_mut(start..).unwrap_or_default(),
         };
         with_rows!(rows, rows => {
             let parts = split(&mut rows[start..], start as u32, beside, chunks);
@@ -248,6 +254,7 @@ struct Beside<'a> {
     ties: &'a mut [u64],
     kept: &'a mut [u64],
     modelled: Vec<&'a mut [u32]>,
+    persons: &'a mut [u128],
 }
 
 /// One chunk and the places its rows go to.
@@ -271,6 +278,7 @@ fn split<'a, C: Code, const W: usize>(
             ties: take_front(&mut beside.ties, len),
             kept: take_front(&mut beside.kept, len),
             modelled: beside.modelled.iter_mut().map(|codes| take_front(codes, len)).collect(),
+            persons: take_front(&mut beside.persons, len),
         };
         parts.push(Part { chunk, first, rows: take_front(&mut rows, len), beside: of_chunk });
         first += len as u32;
@@ -308,6 +316,7 @@ impl<C: Code, const W: usize> Part<'_, C, W> {
             beside.ties.copy_from_slice(&chunk.keyed_hashes);
         }
         beside.kept.copy_from_slice(&chunk.kept_hashes);
+        beside.persons.copy_from_slice(&chunk.persons);
     }
 }
 

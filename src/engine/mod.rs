@@ -24,12 +24,12 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
-pub use exec::AnonymizeExec;
 #[cfg(feature = "cells")]
 pub use exec::CellExec;
+pub use exec::{AnonymizeExec, SeriesFigures};
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
-    Relation, SeedSource, Sensitivity, Spec, Suppress, Value,
+    Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};
 pub use reports::{Published, plan_privacy_report, plan_utility_report};

@@ -11,6 +11,17 @@ use crate::model::{Classes, Code, MAX_QUASI_IDENTIFIERS, Row, RowTable, with_row
 ///
 /// Rows must be in class order. A set of strings loses by the values it lists.
 pub fn loss(rows: &RowTable, classes: &Classes, axes: &[&Axis]) -> f64 {
+    let lost = lost_by(rows, classes, axes, &|_| true);
+    lost / classes.rows().max(1) as f64
+}
+
+/// The same, summed over the rows of some of the classes.
+pub fn lost_by(
+    rows: &RowTable,
+    classes: &Classes,
+    axes: &[&Axis],
+    counts: &(dyn Fn(usize) -> bool + Sync),
+) -> f64 {
     if classes.rows() == 0 || axes.is_empty() {
         return 0.0;
     }
@@ -20,10 +31,11 @@ pub fn loss(rows: &RowTable, classes: &Classes, axes: &[&Axis]) -> f64 {
         .into_par_iter()
         .map(|block| {
             let block = block * BLOCK..((block + 1) * BLOCK).min(classes.len());
-            block.map(|class| class_loss(rows, classes.range(class), axes, u64::MAX)).sum()
+            let counted = block.filter(|class| counts(*class));
+            counted.map(|class| class_loss(rows, classes.range(class), axes, u64::MAX)).sum()
         })
         .collect();
-    blocks.iter().sum::<f64>() / classes.rows() as f64 / axes.len() as f64
+    blocks.iter().sum::<f64>() / axes.len() as f64
 }
 
 /// Summed loss of the rows of a sliced table, 1 for a row that has lost everything: only what covers a

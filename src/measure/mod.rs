@@ -11,7 +11,7 @@ mod utility;
 
 pub use graded::RankLevels;
 pub use incomplete::{IncompleteColumn, IncompleteRows, incomplete_measures};
-pub use loss::{cover_loss, loss};
+pub use loss::{cover_loss, loss, lost_by};
 pub use precision::{node_loss, precision, release_precision};
 pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};

@@ -86,6 +86,8 @@ options! {
     Publish = "option 'publish'",
     /// The method as its paper prints it.
     Paper = "variant => 'paper'",
+    /// Whether the release is one of a series.
+    Series = "option 'series'",
 }
 
 impl MethodOption {
@@ -102,6 +104,7 @@ impl MethodOption {
             Self::Columns => "its columns differ from bucket to bucket or there are none; {all}",
             Self::BucketId => "it makes classes; use class_id",
             Self::Publish => "it publishes one table; {all}",
+            Self::Series => "its classes do not stay together from one release to the next; {all}",
             Self::Paper => "no paper prints it; leave it out, or {any}",
             Self::PrivacyUnit => "it counts rows; {any}, or aggregate to a row per person",
             _ => "{all}",
@@ -116,7 +119,7 @@ impl Family {
         let models = matches!(option, L | EntropyL | T | Alpha | Sensitivity);
         let generalizes = matches!(option, Ranges | MeanRanges | Hierarchies);
         match (self, option) {
-            (Self::Classes, PrivacyUnit) => Ok(()),
+            (Self::Classes, PrivacyUnit | Series) => Ok(()),
             (Self::Classes, _) if models || generalizes => Ok(()),
             (Self::Constraints, MeanRanges) => Err(
                 "rows of one published value are not one class, and a mean could be a single row's value; use \

@@ -10,6 +10,7 @@ mod persons;
 mod requirement;
 mod row;
 mod seed;
+pub mod series;
 mod shuffle;
 mod store;
 mod tally;

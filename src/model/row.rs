@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 #[cfg(feature = "engine")]
 use super::store::ScratchFile;
 use super::{RowKeys, Store};
+use crate::error::{Error, Result};
 
 /// The most quasi-identifiers one release can have.
 pub const MAX_QUASI_IDENTIFIERS: usize = 64;
@@ -75,6 +76,23 @@ impl<C: Code, const W: usize> Row<C, W> {
     }
 }
 
+fn copy_rows<C: Code, const W: usize>(
+    from: &[Row<C, W>],
+    into: &mut [Row<C, W>],
+    rows: &mut dyn Iterator<Item = (Option<u32>, u32)>,
+) -> Result<()> {
+    let none = Row { codes: [C::default(); W], id: 0 };
+    let mut places = into.iter_mut();
+    for (position, id) in rows {
+        let row = position.map_or(Some(&none), |position| from.get(position as usize));
+        match (row, places.next()) {
+            (Some(row), Some(place)) => *place = Row { codes: row.codes, id },
+            _ => return Err(Error::bug("a row was copied that is not there")),
+        }
+    }
+    Ok(())
+}
+
 /// Defines [`RowTable`] and `with_rows!`, which has an arm for every shape. `$dollar` is a dollar sign for the latter: a
 /// macro cannot write the parameters of another in any other way.
 macro_rules! row_table {
@@ -112,6 +130,31 @@ macro_rules! row_table {
                     return Some(Store::zeroed_in(rows, scratch).map(Self::$variant));
                 })*
                 None
+            }
+
+            /// As many zero rows in the shape of this table, in a file if there is one.
+            #[cfg(feature = "engine")]
+            pub(crate) fn zeroed_like_in(
+                &self,
+                rows: usize,
+                scratch: Option<ScratchFile>,
+            ) -> std::io::Result<Self> {
+                match self {
+                    $(Self::$variant(_) => Store::zeroed_in(rows, scratch).map(Self::$variant),)*
+                }
+            }
+
+            /// Copies rows of this table, given by position, to the first places of another one in the same shape.
+            /// Each gets a new number. A row without a position has no codes.
+            pub(crate) fn copy_rows(
+                &self,
+                into: &mut Self,
+                rows: &mut dyn Iterator<Item = (Option<u32>, u32)>,
+            ) -> Result<()> {
+                match (self, into) {
+                    $((Self::$variant(from), Self::$variant(into)) => copy_rows(from, into, rows),)*
+                    _ => Err(Error::bug("rows were copied to a table of another shape")),
+                }
             }
 
             /// As many zero rows in the shape of this table.

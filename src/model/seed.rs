@@ -119,6 +119,14 @@ purposes! {
     CellPersons = "persons in cells",
     /// The order of classes over all cells.
     CellClasses = "classes over cells",
+    /// Pseudonyms of persons in the state of a series.
+    SeriesPersons = "persons of a series",
+    /// Ids of the cohorts of a series.
+    SeriesCohorts = "cohorts of a series",
+    /// Values of the last release of a series, which are compared and ordered by their hashes.
+    SeriesRows = "rows of a series",
+    /// What tells the seed of a series from any other.
+    SeriesFingerprint = "fingerprint of a series",
 }
 
 /// A key for one use of a [`Secret`], which its `Debug` output does not show.
@@ -151,6 +159,11 @@ impl Seed {
             }
         }
         Self(halves.map(|hasher| hasher.finish()))
+    }
+
+    /// The key as it is, for hash functions other than the one of [`Seed::hasher`].
+    pub(super) fn halves(&self) -> [u64; 2] {
+        self.0
     }
 
     /// A hasher keyed with this seed. The outcome is the same on every machine.

@@ -30,7 +30,13 @@ macro_rules! impl_plain {
         }
     )*};
 }
-impl_plain!(u8, u16, u32, u64);
+impl_plain!(u8, u16, u32, u64, u128);
+
+// SAFETY: integers of one type, side by side.
+#[allow(unsafe_code)]
+unsafe impl Plain for super::series::Member {
+    const ZERO: Self = [0; 3];
+}
 
 macro_rules! impl_plain_row {
     ($($int:ty),*) => {$(

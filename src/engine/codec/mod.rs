@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 const MAGIC: &[u8; 9] = b"anonymize";
 
 /// Raised with every change to the contents of a node.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// What bytes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

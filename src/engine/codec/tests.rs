@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anonymize_sample::SampleCodec;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Extension, LogicalPlan};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::bytes::{
     logical_plan_from_bytes_with_extension_codec, logical_plan_to_bytes_with_extension_codec,
@@ -261,6 +261,35 @@ async fn a_plan_that_travelled_makes_the_same_release() -> Result<()> {
         assert_eq!(here, there);
         assert_eq!(here.iter().map(|batch| batch.num_rows()).sum::<usize>(), 500);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_series_travels_whole_or_in_one_task() -> Result<()> {
+    let context = context(0)?;
+    let none = "FROM sample_census(rows => 9) WHERE age < 0";
+    let sql = format!(
+        "SELECT * FROM anonymize((SELECT age, sex, occupation, row_number() OVER () AS id FROM sample_census(rows => \
+         300)), k => 4, quasi_identifiers => ['age', 'sex'], sensitive => ['occupation'], privacy_unit => 'id', seed \
+         => 'a secret', held => true, leavers => 'withdraw', series => {{members: (SELECT arrow_cast('', 'Binary') \
+         AS person, age AS cohort {none}), last: (SELECT age AS cohort {none})}})"
+    );
+    let plan = context.sql(&sql).await?.create_physical_plan().await?;
+    let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&plan), &physical())?;
+    let task = context.task_ctx();
+    let back = physical_plan_from_bytes_with_extension_codec(&bytes, &task, &physical())?;
+    assert_eq!(operators(&plan)?, operators(&back)?);
+    let there = datafusion::physical_plan::collect(back, context.task_ctx()).await?;
+    assert_eq!(there.iter().map(|batch| batch.num_rows()).sum::<usize>(), 300);
+    let cluster = planning_for_a_cluster(0)?;
+    let plan = cluster.sql(&sql).await?.create_physical_plan().await?;
+    fn release(plan: &Arc<dyn ExecutionPlan>) -> Option<&AnonymizeExec> {
+        let here = plan.downcast_ref::<AnonymizeExec>();
+        here.or_else(|| plan.children().into_iter().find_map(release))
+    }
+    let children = release(&plan).map(|release| release.children()).unwrap_or_default();
+    assert_eq!(children.len(), 3);
+    assert!(children.iter().all(|of| of.output_partitioning().partition_count() == 1));
     Ok(())
 }
 

@@ -87,7 +87,8 @@ impl ClassBuilder<'_> {
     ) -> usize {
         let k = self.spec.k.max(1) as usize;
         // Whether each row was seen, and where each class ends, twice while they are put together.
-        let persons = if self.spec.privacy_unit.is_some() { Persons::work_bytes(rows) } else { 0 };
+        let persons =
+            if self.spec.counted_unit().is_some() { Persons::work_bytes(rows) } else { 0 };
         let check = rows / 8 + 8 * (rows / k) + persons;
         let alike = match self.spec.method.family() {
             Family::Classes => alike::work_bytes(rows, rows / k),
@@ -146,6 +147,28 @@ impl ClassBuilder<'_> {
         Ok(verified)
     }
 
+    /// Classes of persons who are grouped among themselves, and how many fit nowhere. `None` if they cannot meet the
+    /// requirement.
+    pub(super) fn newcomers(
+        &self,
+        rows: &mut RowTable,
+        job: &Job,
+    ) -> Result<Option<(Classes, usize)>> {
+        let timer = self.metrics.partition_time.timer();
+        // How many may be left out is no question here: they wait.
+        let settings = Settings { is_whole: false, ..self.settings(None) };
+        let formed = self.spec.method.form(rows, job, &settings);
+        timer.done();
+        match formed {
+            Ok(Unverified::Classes { classes, suppressed }) => Ok(Some((classes, suppressed))),
+            Ok(_) => Err(Error::bug("a method left its family").into()),
+            Err(Error::TooFewRows { .. } | Error::Unsatisfiable { .. } | Error::NoClass { .. }) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn settings<'s>(&'s self, slicing: Option<slicing::Settings<'s>>) -> Settings<'s> {
         Settings {
             split: self.spec.split,
@@ -200,7 +223,7 @@ impl ClassBuilder<'_> {
             suppressed,
         };
         self.check_placement(&placement, job)?;
-        if let (_, Some(unit)) = split_unit(job.sensitive, self.spec.privacy_unit.is_some()) {
+        if let (_, Some(unit)) = split_unit(job.sensitive, self.spec.counted_unit().is_some()) {
             self.metrics.persons(Persons::of(&placement, unit), self.part.is_none());
         }
         if self.publishes_covers() {
@@ -225,11 +248,11 @@ impl ClassBuilder<'_> {
     }
 
     /// What every class must satisfy.
-    fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
+    pub(super) fn requirement(&self, table: &CodedTable) -> Result<Requirement> {
         let populations = self.part.map(|part| part.populations.as_slice()).unwrap_or_default();
         let builder = RequirementBuilder { spec: self.spec, levels: self.levels, populations };
         let (sensitive, unit) =
-            split_unit(&table.modelled_values, self.spec.privacy_unit.is_some());
+            split_unit(&table.modelled_values, self.spec.counted_unit().is_some());
         let mut required = builder.build(&sensitive.iter().collect::<Vec<_>>())?;
         if unit.is_some() {
             required.models.extend(unit_models(self.spec, sensitive.len()));

@@ -105,12 +105,64 @@ impl ReleaseMetrics {
         }
     }
 
+    /// What a release of a series counted.
+    pub(super) fn series(&self, figures: &SeriesFigures) {
+        for (name, value) in figures.named() {
+            MetricBuilder::new(&self.set).gauge(name, 0).set(value as usize);
+        }
+    }
+
     /// Rows that publish `*` in all columns of an independent subset of the constraints.
     pub(super) fn suppressed_in(&self, columns: &str, rows: usize) {
         let name = format!("suppressed_rows[{columns}]");
         MetricBuilder::new(&self.set).counter(name, 0).add(rows);
     }
 }
+
+/// Who was there on a night of a series, and what was published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SeriesFigures {
+    /// Members of the cohorts that the last release has.
+    pub persons_known: u64,
+    /// Persons of tonight who were in no cohort.
+    pub persons_new: u64,
+    /// Members of the cohorts that the last release has who are not here tonight.
+    pub persons_gone: u64,
+    /// Persons of tonight who are in no cohort yet.
+    pub persons_waiting: u64,
+    /// Published cohorts whose members are all here, the new ones among them.
+    pub cohorts_live: u64,
+    /// Published cohorts of which somebody is gone.
+    pub cohorts_held: u64,
+    /// Rows of these.
+    pub rows_held: u64,
+}
+
+macro_rules! figures {
+    ($($name:ident),+) => {
+        impl SeriesFigures {
+            fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),+]
+            }
+
+            /// The figures of an execution, `None` before it counted them.
+            pub(super) fn of(set: &ExecutionPlanMetricsSet) -> Option<Self> {
+                let metrics = set.clone_inner();
+                let value = |name| Some(metrics.sum_by_name(name)?.as_usize() as u64);
+                Some(Self { $($name: value(stringify!($name))?),+ })
+            }
+        }
+    };
+}
+figures!(
+    persons_known,
+    persons_new,
+    persons_gone,
+    persons_waiting,
+    cohorts_live,
+    cohorts_held,
+    rows_held
+);
 
 pub(super) fn share(set: &ExecutionPlanMetricsSet, name: &'static str) -> Arc<Share> {
     let share = Arc::new(Share::default());

@@ -14,6 +14,7 @@ mod pipeline;
 mod redact;
 mod requirement;
 mod runs;
+mod series;
 mod spill;
 
 use std::fmt;
@@ -43,6 +44,7 @@ pub use cells::CellStep;
 pub use cells::{CellExec, PlanCells};
 pub use compact::CompactBatchesExec;
 pub(super) use hierarchies::{resolve, resolve_levels};
+pub use metrics::SeriesFigures;
 pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
 #[cfg(feature = "cluster")]
@@ -50,7 +52,7 @@ pub use redact::RedactErrorsExec;
 
 #[cfg(feature = "cells")]
 use crate::columnar::OutputColumn;
-use crate::engine::options::Spec;
+use crate::engine::options::{SeriesOutput, Spec};
 use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
 
 /// Whether an operator emits a release.
@@ -191,8 +193,11 @@ impl AnonymizeExec {
         use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
         let mut plan = self.clone();
         plan.shape.one_task = true;
-        if plan.input_partitions() > 1 {
-            plan.input = Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.input)));
+        // Hierarchies are in one partition already.
+        for child in std::iter::once(&mut plan.input).chain(&mut plan.hierarchies) {
+            if child.output_partitioning().partition_count() > 1 {
+                *child = Arc::new(CoalescePartitionsExec::new(Arc::clone(child)));
+            }
         }
         plan
     }
@@ -284,7 +289,13 @@ impl ExecutionPlan for AnonymizeExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
-        let hierarchies = self.hierarchies.iter().map(|_| Distribution::SinglePartition);
+        let hierarchies = (0..self.hierarchies.len()).map(|number| match &self.spec.series {
+            // The state and the last release may be as large as the input.
+            Some(series) if series.members <= number && !self.shape.one_task => {
+                Distribution::UnspecifiedDistribution
+            }
+            _ => Distribution::SinglePartition,
+        });
         // Where every task has a part of the input, a release in one task must say that it needs all of it.
         let input = std::iter::once(match self.shape.one_task {
             true => Distribution::SinglePartition,
@@ -387,6 +398,29 @@ impl AnonymizeExec {
     /// (unchanged) to 0. `None` before it ran, and for methods without constraints.
     pub fn precision(&self) -> Option<f64> {
         metrics::share_of(&self.metrics, "precision")
+    }
+
+    /// The release and the members of its new cohorts, from one computation. Nothing of either leaves before
+    /// both are verified.
+    pub async fn release_and_members(
+        &self,
+        context: Arc<TaskContext>,
+    ) -> Result<[SendableRecordBatchStream; 2]> {
+        let is_whole = self.shape.projection.is_none() && self.shape.fetch.is_none();
+        match &self.spec.series {
+            Some(series) if is_whole && series.output == SeriesOutput::Release => {
+                series::run_both(self, context).await
+            }
+            _ => plan_err!(
+                "a release and its members come from SELECT * FROM anonymize(…, series => {{members: …, last: …}}), \
+                 without anything above it"
+            ),
+        }
+    }
+
+    /// What the last execution counted, if it was of a series.
+    pub fn series_figures(&self) -> Option<SeriesFigures> {
+        SeriesFigures::of(&self.metrics)
     }
 
     fn input_partitions(&self) -> usize {

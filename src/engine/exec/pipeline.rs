@@ -18,7 +18,7 @@ use super::hierarchies::{resolve, resolve_levels};
 use super::memory::{Arranging, Emitting, OutputShape, Reading, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
-use super::{AnonymizeExec, ReleaseShape, full_schema};
+use super::{AnonymizeExec, ReleaseShape, full_schema, series};
 use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
@@ -44,9 +44,12 @@ pub(super) struct Release {
 }
 
 /// Where the rows of a release and its hierarchies come from.
-struct Source {
-    input: Arc<dyn ExecutionPlan>,
-    hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) input: Arc<dyn ExecutionPlan>,
+    /// Tables that options name, in the order in which the spec refers to them.
+    pub(super) hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    pub(super) binding: Binding,
 }
 
 /// Hierarchies and levels of sensitivity, read from their files and tables.
@@ -74,6 +77,7 @@ impl Resolved {
     }
 }
 
+/// Stops the work when the last stream over a release is dropped.
 pub(super) struct CancelOnDrop(pub(super) Cancel);
 
 impl Drop for CancelOnDrop {
@@ -94,9 +98,15 @@ pub(super) fn run(
     form.schema = Arc::clone(&schema);
     let (release, source) = Release::new(exec, context, payload, 1)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
+    let output = exec.spec.series.as_ref().map(|series| series.output);
     let batches = async move {
-        let (release, memory) = release.prepare(&source).await?;
-        release.emission().stream(&memory, form)
+        match output {
+            None => {
+                let (release, memory) = release.prepare(&source).await?;
+                release.emission().stream(&memory, form)
+            }
+            Some(output) => series::prepare(release, &source).await?.stream(output, form),
+        }
     };
     let batches = stream::once(batches).try_flatten();
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, guarded(batches, guard))))
@@ -201,7 +211,7 @@ fn form(
 
 impl Release {
     /// Reads the columns that the method needs and those that leave.
-    fn new(
+    pub(super) fn new(
         exec: &AnonymizeExec,
         context: Arc<TaskContext>,
         payload: Vec<usize>,
@@ -221,8 +231,11 @@ impl Release {
             context,
             cancel: Cancel::default(),
         };
-        let source =
-            Source { input: Arc::clone(&exec.input), hierarchies: exec.hierarchies.clone() };
+        let source = Source {
+            input: Arc::clone(&exec.input),
+            hierarchies: exec.hierarchies.clone(),
+            binding: exec.binding.clone(),
+        };
         Ok((release, source))
     }
 
@@ -238,7 +251,7 @@ impl Release {
     /// Everything up to the first row: read, encode, partition, verify.
     async fn prepare(self, source: &Source) -> Result<(Self, Arc<ReleaseMemory<Emitting>>)> {
         let resolved = Resolved::read(&self.spec, &source.hierarchies, &self.context).await?;
-        let (readers, memory) = self.read(&source.input).await?;
+        let (readers, memory) = self.read(&source.input, 0).await?;
         let handle = tokio::runtime::Handle::current();
         running(move || {
             let memory = memory.arrange(handle);
@@ -263,14 +276,15 @@ impl Release {
         ReleaseMemory::new(&self.layout, partitions, &self.context, &self.metrics, &self.cancel)
     }
 
-    /// Reads every partition of the input in a task of its own.
-    async fn read(
+    /// Reads every partition of the input in a task of its own, into memory that has room for some more.
+    pub(super) async fn read(
         &self,
         input: &Arc<dyn ExecutionPlan>,
+        more: usize,
     ) -> Result<(Vec<Reader>, ReleaseMemory<Reading>)> {
         use datafusion::physical_plan::ExecutionPlanProperties;
         let partitions = input.output_partitioning().partition_count();
-        let memory = Arc::new(self.memory(partitions));
+        let memory = Arc::new(self.memory(partitions + more));
         let tasks: Vec<SpawnedTask<Result<Reader>>> = (0..partitions)
             .map(|partition| {
                 let input = input.execute(partition, Arc::clone(&self.context))?;
@@ -319,12 +333,12 @@ impl Release {
         let work = builder.work_bytes(coding.axes(), rows, row_bytes, self.threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
-        let persons = if self.spec.privacy_unit.is_some() { 8 * rows } else { 0 };
+        let persons = if self.spec.counted_unit().is_some() { 8 * rows } else { 0 };
         memory.reserve_method(work.max(ties).max(persons))?;
         let timer = self.metrics.encode_time.timer();
         let ties = self.spec.secret.seed(Purpose::Ties);
         let mut table = memory.fill_table(&self.layout, coding, ties)?;
-        if let (_, Some(unit)) = split_unit(&table.modelled, self.spec.privacy_unit.is_some()) {
+        if let (_, Some(unit)) = split_unit(&table.modelled, self.spec.counted_unit().is_some()) {
             let seed = self.spec.secret.seed(Purpose::Persons);
             table.keys.keep_persons_together(&table.rows, &unit.codes, seed)?;
         }
@@ -344,7 +358,7 @@ impl Release {
 
     /// A row without a person could belong to any of the others in its class.
     pub(super) fn check_privacy_unit(&self, readers: &[Reader]) -> Result<()> {
-        let columns = split_unit(&self.layout.modelled, self.spec.privacy_unit.is_some());
+        let columns = split_unit(&self.layout.modelled, self.spec.counted_unit().is_some());
         let (sensitive, Some(_)) = columns else { return Ok(()) };
         let nobody: usize = readers.iter().map(|reader| reader.missing(sensitive.len())).sum();
         check_persons(&self.spec, nobody as u64)
@@ -363,10 +377,14 @@ pub(super) fn layout(
     Layout {
         schema,
         quasi_identifiers: binding.quasi_identifiers.iter().chain(linked).copied().collect(),
-        modelled: with_unit(protected.to_vec(), binding.privacy_unit),
+        modelled: with_unit(
+            protected.to_vec(),
+            binding.privacy_unit.filter(|_| spec.counted_unit().is_some()),
+        ),
         keyed: binding.sensitive.iter().chain(&binding.privacy_unit).copied().collect(),
         kept: binding.keep.clone(),
         payload,
+        person: if spec.series.is_some() { binding.privacy_unit } else { None },
     }
 }
 

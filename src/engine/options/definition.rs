@@ -196,8 +196,30 @@ options! {
     alpha_scope: Text [privacy_report],
     /// Which of two tables is wanted.
     ///
-    /// `quasi_identifiers` or `sensitive`; a job publishes both.
+    /// `quasi_identifiers` or `sensitive`; a job publishes both. With `series` `release` (the default), or `members`, the
+    /// persons of its new cohorts, which are to be kept in private.
     publish: Text [sql_only],
+    /// What the release goes on from, so that nobody learns more from comparing it with earlier ones.
+    ///
+    /// The rows that `publish => 'members'` gave on all nights before, and the last release; empty tables on the first
+    /// night.
+    series: Series [sql_only],
+    /// What happens to a group of which somebody is gone.
+    ///
+    /// `hold` (the default) repeats its rows of the last release, `withdraw` leaves it out for good. With `series`.
+    leavers: Text [sql_only],
+    /// Whether changed values of persons are published.
+    ///
+    /// `publish` (the default), or `never`: everybody's first ones for ever. With `series`.
+    changes: Text [sql_only],
+    /// What happens to persons who are in no group yet.
+    ///
+    /// `group` (the default) groups them among themselves, `wait` leaves them for a later night. With `series`.
+    newcomers: Text [sql_only],
+    /// Whether it is published of which groups somebody is gone.
+    ///
+    /// A column `held`. With `series`.
+    held: Flag [sql_only],
     /// Which column a group is divided by.
     ///
     /// `least_loss` or `widest`; for queries that name none `SET anonymize.split`, or `widest` with `variant => 'paper'`.

@@ -57,7 +57,8 @@ impl Options {
             MethodOption::BucketId => self.bucket_id.is_some(),
             MethodOption::Ranges => self.ranges.is_some(),
             MethodOption::Hierarchies => !self.hierarchies.is_empty(),
-            MethodOption::Publish => self.publish.is_some(),
+            MethodOption::Publish => self.publish.is_some() && self.series.is_none(),
+            MethodOption::Series => self.series.is_some(),
             MethodOption::Paper => variant == Variant::Paper,
         }
     }

@@ -11,6 +11,7 @@ mod kinds;
 mod models;
 mod roles;
 mod secret;
+mod series;
 mod slicing;
 mod spec;
 #[cfg(test)]
@@ -27,10 +28,11 @@ pub use definition::{Definition, Options, Place};
 pub(super) use file::did_you_mean;
 use hierarchies::add_automatic_hierarchies;
 pub(super) use kinds::{Column as ColumnKind, Kind};
-pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity};
+pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
 pub(super) use secret::SessionSecret;
+pub(super) use series::{COHORT, HELD, Newcomers, PERSON, SeriesOutput, SeriesSpec};
 pub(super) use spec::{
     COLUMN_GROUPS, Grading, HierarchySource, LevelSource, QuasiIdentifier, SlicingSpec, listed,
 };
@@ -41,7 +43,6 @@ use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::method::partition::Split;
 use crate::method::{Family, MethodRef, Variant};
-use crate::model::Secret;
 
 /// `anonymize` for Rust programs: a setter for every option, and [`apply`](Self::apply).
 ///
@@ -75,7 +76,7 @@ impl Options {
         mut self,
         input: &DFSchema,
         settings: &AnonymizeConfig,
-        session_secret: Secret,
+        session: SessionSecret,
     ) -> Result<(Spec, Vec<LogicalPlan>)> {
         let method = self.checked_method(settings)?;
         let family = method.family();
@@ -84,7 +85,14 @@ impl Options {
         let split = self.checked_split(variant, settings)?;
         let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
-        let publish = self.publish.as_deref().map(str::parse).transpose()?;
+        // In a series the option chooses between its release and its members.
+        let publish = match &self.series {
+            Some(_) => None,
+            None => {
+                self.check_no_series()?;
+                self.publish.as_deref().map(str::parse).transpose()?
+            }
+        };
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let unit_share = self.checked_unit_share()?;
         self.check_fit(method, variant, ranges)?;
@@ -106,7 +114,9 @@ impl Options {
         // Two tables are joined by the class alone.
         let class_id =
             self.bucket_id.or(self.class_id).unwrap_or(false) || family == Family::TwoTables;
-        let secret = self.seed.take().map_or(Ok(session_secret), SeedSource::secret)?;
+        let mut tables = Vec::new();
+        let series = self.checked_series(&roles, session.is_named, &mut tables)?;
+        let secret = self.seed.take().map_or(Ok(session.secret), SeedSource::secret)?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
         if class_id && roles.publishes(class_column) {
             return Err(Error::invalid(format!(
@@ -121,7 +131,6 @@ impl Options {
                  input query",
             ));
         }
-        let mut tables = Vec::new();
         let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
         if method.needs_hierarchies() {
@@ -151,6 +160,7 @@ impl Options {
             weights,
             block_rows,
             slicing,
+            series,
             secret,
         };
         Ok((spec, tables))

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use datafusion::common::Column;
 
+use super::series::SeriesSpec;
 use crate::columnar::{Automatic, ListedLevels, Ranges};
 use crate::error::{Error, Result};
 use crate::hierarchy::DateStep;
@@ -34,6 +35,7 @@ macro_rules! choices {
         }
     };
 }
+pub(super) use choices;
 
 choices!("split", Split { "least_loss" => LeastLoss, "widest" => Widest });
 choices!("ranges", Ranges { "label" => Label, "bounds" => Bounds, "mean" => Mean });
@@ -296,6 +298,8 @@ pub struct Spec {
     pub block_rows: Option<usize>,
     /// How columns are put together, for the methods that break the links between them.
     pub slicing: Option<SlicingSpec>,
+    /// What the release goes on from, if it is one of a series.
+    pub series: Option<SeriesSpec>,
     /// The secret from which ties are broken and everything else is drawn.
     pub secret: Secret,
 }
@@ -310,6 +314,7 @@ impl Hash for Spec {
         (&self.sensitive, &self.keep, &self.privacy_unit).hash(state);
         (&self.constraints, self.suppress, self.publish, self.variant, self.block_rows).hash(state);
         self.grading.as_ref().map(|grading| &grading.levels).hash(state);
+        self.series.hash(state);
     }
 }
 
@@ -381,6 +386,11 @@ impl Spec {
         entries
     }
 
+    /// What tells persons apart where they are counted in classes. In a series everybody has one row, so rows are.
+    pub fn counted_unit(&self) -> Option<&Column> {
+        self.privacy_unit.as_ref().filter(|_| self.series.is_none())
+    }
+
     /// The name of the column that tells classes apart.
     pub fn class_column(&self) -> &'static str {
         if self.slicing.is_some() { "bucket_id" } else { "class_id" }
@@ -431,6 +441,7 @@ impl Spec {
         }
         entries.extend(self.unit_share.map(|share| ("unit_share", share.to_string())));
         entries.extend(self.publish.map(|publish| ("publish", publish.to_string())));
+        entries.extend(self.series.iter().flat_map(SeriesSpec::entries));
         if self.method.takes(MethodOption::Split) {
             entries.push(("split", self.split.to_string()));
         }

@@ -7,7 +7,8 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::prelude::DataFrame;
 
-use super::node::{AnonymizeNode, hierarchy_input};
+use super::node::AnonymizeNode;
+use super::series::table_input;
 use crate::engine::options::{
     Anonymize, AnonymizeConfig, Hierarchy, Models, Options, Sensitivity, SessionSecret,
 };
@@ -155,11 +156,11 @@ pub(in crate::engine) fn plan_anonymize(
     state: &SessionState,
 ) -> Result<LogicalPlan> {
     let settings = AnonymizeConfig::of(state.config_options());
-    let secret = SessionSecret::of(state.config())?;
-    let (spec, tables) =
-        options.resolve(input.schema(), &settings, secret).map_err(planning_error)?;
+    let session = SessionSecret::of(state.config())?;
+    let (mut spec, tables) =
+        options.resolve(input.schema(), &settings, session).map_err(planning_error)?;
     let hierarchies = (tables.into_iter().enumerate())
-        .map(|(number, table)| hierarchy_input(table, number))
+        .map(|(number, table)| table_input(&mut spec, input.schema(), table, number))
         .collect::<Result<_>>()?;
     let node = AnonymizeNode::try_new(Arc::new(spec), input, hierarchies, Vec::new())?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))

@@ -14,7 +14,9 @@ use datafusion::logical_expr::{
 
 use super::reason;
 use crate::columnar::{ColumnGroups, Kind, OutputColumn};
-use crate::engine::options::{COLUMN_GROUPS, Publish, Spec, listed};
+use crate::engine::options::{
+    COHORT, COLUMN_GROUPS, HELD, PERSON, Publish, SeriesOutput, SeriesSpec, Spec, listed,
+};
 use crate::method::Family;
 
 /// The qualifier of the output's columns, until an alias replaces it.
@@ -76,10 +78,22 @@ pub struct Binding {
     pub sliced: bool,
     /// Whether it is published which columns were permuted together.
     pub column_groups: bool,
+    /// What a release of a series publishes beside its rows.
+    pub series: Option<SeriesColumns>,
+}
+
+/// What a release of a series publishes beside its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
+pub struct SeriesColumns {
+    /// The release or the members of its new cohorts.
+    pub output: SeriesOutput,
+    /// Whether it is published of which cohorts somebody is gone.
+    pub held: bool,
 }
 
 impl Binding {
-    fn new(spec: &Spec, input: &DFSchema) -> Result<Self> {
+    pub(super) fn new(spec: &Spec, input: &DFSchema) -> Result<Self> {
         let index = |column: &Column| input.index_of_column(column);
         let quasi_identifiers = spec.quasi_identifiers.iter().map(|qi| index(&qi.column));
         Ok(Self {
@@ -94,12 +108,20 @@ impl Binding {
             publish: spec.publish,
             sliced: spec.slicing.is_some(),
             column_groups: spec.slicing.as_ref().is_some_and(|slicing| slicing.column_groups),
+            series: (spec.series.as_ref())
+                .map(|series| SeriesColumns { output: series.output, held: series.held }),
         })
+    }
+
+    /// Whether the members of a series are published instead of its release.
+    fn publishes_members(&self) -> bool {
+        self.series.is_some_and(|series| series.output == SeriesOutput::Members)
     }
 
     /// The columns beside quasi-identifiers that are published as they are, in input order.
     pub fn payload(&self) -> Vec<usize> {
         let (sensitive, keep): (&[usize], &[usize]) = match self.publish {
+            None if self.publishes_members() => (&[], &[]),
             None => (&self.sensitive, &self.keep),
             Some(Publish::QuasiIdentifiers) => (&[], &self.keep),
             Some(Publish::Sensitive) => (&self.sensitive, &[]),
@@ -112,6 +134,9 @@ impl Binding {
     /// What the output consists of: the published columns in input order, then the class. A table
     /// of sensitive values has the class first.
     pub fn output(&self, class_id: bool) -> Vec<OutputColumn> {
+        if self.publishes_members() {
+            return vec![OutputColumn::Person, OutputColumn::Cohort];
+        }
         let payload = self.payload();
         let quasi_identifiers: &[usize] = match self.publish {
             Some(Publish::Sensitive) => &[],
@@ -136,7 +161,11 @@ impl Binding {
         let groups = self.column_groups.then_some(OutputColumn::ColumnGroups);
         match self.publish {
             Some(Publish::Sensitive) => class_id.into_iter().chain(published).collect(),
-            _ => published.chain(class_id).chain(groups).collect(),
+            _ => {
+                let cohort = self.series.map(|_| OutputColumn::Cohort);
+                let held = self.series.filter(|series| series.held).map(|_| OutputColumn::Held);
+                published.chain(class_id).chain(groups).chain(cohort).chain(held).collect()
+            }
         }
     }
 }
@@ -175,6 +204,9 @@ pub(in crate::engine) fn output_fields(
             OutputColumn::ColumnGroups => {
                 Field::new(COLUMN_GROUPS, ColumnGroups::data_type(), false)
             }
+            OutputColumn::Cohort => Field::new(COHORT, DataType::Int64, false),
+            OutputColumn::Held => Field::new(HELD, DataType::Boolean, false),
+            OutputColumn::Person => Field::new(PERSON, DataType::FixedSizeBinary(16), false),
         })
     };
     binding.output(spec.class_id).into_iter().map(field).collect()
@@ -202,6 +234,11 @@ pub(in crate::engine) fn metadata(spec: &Spec) -> BTreeMap<String, String> {
     }
     if let Some(share) = spec.unit_share {
         metadata.insert("anonymize.unit_share".to_owned(), share.to_string());
+    }
+    if let Some(series) = &spec.series {
+        let SeriesSpec { leavers, changes, .. } = series;
+        let said = format!("leavers={leavers}, changes={changes}");
+        metadata.insert("anonymize.series".to_owned(), said);
     }
     reason::mark(spec, &mut metadata);
     metadata
@@ -259,7 +296,11 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
             OutputColumn::Payload(index) | OutputColumn::PayloadApart(index) => {
                 Some(payload[*index])
             }
-            OutputColumn::ClassId | OutputColumn::ColumnGroups => None,
+            OutputColumn::ClassId
+            | OutputColumn::ColumnGroups
+            | OutputColumn::Cohort
+            | OutputColumn::Held
+            | OutputColumn::Person => None,
         });
         let all = |plan: &LogicalPlan| (0..plan.schema().fields().len()).collect();
         Some(std::iter::once(of_input.collect()).chain(self.hierarchies.iter().map(all)).collect())

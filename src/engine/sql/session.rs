@@ -90,7 +90,8 @@ pub fn with_settings(mut config: SessionConfig) -> SessionConfig {
 /// out of the texts of its queries. Call it after [`register_all`].
 pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
     let state = context.state_ref();
-    let secret = SessionSecret(Secret::from_text(seed).map_err(planning_error)?);
+    let secret = Secret::from_text(seed).map_err(planning_error)?;
+    let secret = SessionSecret { secret, is_named: true };
     state.write().config_mut().set_extension(Arc::new(secret));
     Ok(())
 }
@@ -101,13 +102,13 @@ pub fn use_seed(context: &SessionContext, seed: &str) -> Result<()> {
 /// in the order of a keyed hash, which tells nothing but does not compress as well, no table is cut into cells, and
 /// a `COPY` that fails can leave a part of a release.
 pub fn register_sql(context: &SessionContext) -> Result<()> {
-    let secret = Secret::random()?;
+    let secret = SessionSecret::drawn()?;
     {
         let state = context.state_ref();
         let mut state = state.write();
         let config = state.config_mut();
         *config = with_settings(std::mem::take(config));
-        config.set_extension(Arc::new(SessionSecret(secret)));
+        config.set_extension(Arc::new(secret));
     }
     let planner = AnonymizeRelationPlanner::new(context.state_weak_ref());
     context.register_relation_planner(Arc::new(planner))

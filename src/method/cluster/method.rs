@@ -62,6 +62,9 @@ impl Method for Clusters {
         match option {
             MethodOption::Weights | MethodOption::BlockRows | MethodOption::Paper => Ok(()),
             MethodOption::Split if self.clustering == Clustering::BottomUp => Ok(()),
+            MethodOption::Series if self.drops_incomplete_rows() => {
+                Err("persons with missing values would wait for ever; use 'kaim' or 'bottom_up'")
+            }
             MethodOption::T if self.drops_incomplete_rows() => Err(
                 "dropping the rows with missing values changes the distribution that t compares with; use \
                  'kaim', 'bottom_up' or 'rounded'",

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -38,6 +38,11 @@ impl PhysicalOptimizerRule for PlanCells {
             let Some(release) = plan.downcast_ref::<AnonymizeExec>() else {
                 return Ok(Transformed::no(plan));
             };
+            if release.spec.series.is_some() {
+                return plan_err!(
+                    "option 'series': a release of a series is not made in cells: SET anonymize.cells = 0"
+                );
+            }
             let plan: Plan = match release.spec.method.works_in_cells() {
                 true => steps(release, cells, config)?,
                 false => Arc::new(release.in_one_task()),

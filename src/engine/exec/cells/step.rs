@@ -46,6 +46,7 @@ impl CellColumns {
             keyed: Vec::new(),
             kept: Vec::new(),
             payload: Vec::new(),
+            person: None,
         }
     }
 }

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::partition::PartitionRows;
 use super::{ArrangedPayload, Emitting, OutputShape, ReleaseMemory};
 use crate::columnar::{
-    CodedChunk, CodedTable, Coding, Layout, Payload, PayloadCoders, ReleaseTable, TableBuilder,
-    TableFiles,
+    ChunkParts, CodedChunk, CodedTable, Coding, Layout, Payload, PayloadCoders, ReleaseTable,
+    TableBuilder, TableFiles,
 };
 use crate::engine::exec::runs::{RunWriter, Unit};
 use crate::engine::exec::spill::{OpenSpill, SpilledBatches};
@@ -107,7 +107,11 @@ impl ReleaseMemory<Arranging> {
     }
 
     /// Where a part of the table goes: to memory (`None`), or to a file if the pool refuses.
-    fn place(&self, bytes: usize, what: &str) -> Result<Option<ScratchFile>> {
+    pub(in crate::engine::exec) fn place(
+        &self,
+        bytes: usize,
+        what: &str,
+    ) -> Result<Option<ScratchFile>> {
         let headroom = self.headroom();
         while self.state.table.try_grow(bytes + headroom).is_err() {
             if !self.make_room()? {
@@ -117,6 +121,11 @@ impl ReleaseMemory<Arranging> {
         self.state.table.shrink(headroom);
         self.note_peak();
         Ok(None)
+    }
+
+    /// Gives back what the table no longer needs: all but `bytes`.
+    pub(in crate::engine::exec) fn shrink_table(&self, bytes: usize) -> Result<()> {
+        self.state.table.try_resize(self.state.table.size().min(bytes))
     }
 
     /// Writes the codes of all rows, from memory and from files, and breaks their ties.
@@ -140,16 +149,26 @@ impl ReleaseMemory<Arranging> {
         if !layout.kept.is_empty() {
             files.kept = self.place(rows * size_of::<u64>(), "keys")?;
         }
+        if layout.person.is_some() {
+            files.persons = self.place(rows * size_of::<u128>(), "persons")?;
+        }
         let mut builder = TableBuilder::new(layout, coding, rows, files)?;
-        let has_keys = [!layout.keyed.is_empty(), !layout.kept.is_empty()];
+        let has = ChunkParts {
+            keyed: !layout.keyed.is_empty(),
+            kept: !layout.kept.is_empty(),
+            persons: layout.person.is_some(),
+        };
         for partition in 0..self.partitions.len() {
             let (spilled, held) = self.take_codes(partition)?;
+            // Rows of a last release come later.
+            if spilled.is_empty() && held.is_empty() {
+                continue;
+            }
             for file in spilled {
                 let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
                 while let Some(batches) = self.state.handle.block_on(batches.next()) {
-                    let chunk = |batch: Result<_>| -> Result<_> {
-                        Ok(CodedChunk::of_batch(&batch?, has_keys)?)
-                    };
+                    let chunk =
+                        |batch: Result<_>| -> Result<_> { Ok(CodedChunk::of_batch(&batch?, has)?) };
                     let chunks = batches.into_iter().map(chunk).collect::<Result<_>>()?;
                     builder.add(partition, chunks, &self.cancel)?;
                 }

@@ -125,6 +125,14 @@ impl ReleaseMemory<Reading> {
         }
     }
 
+    /// Nothing more is read. Spilled rows are read back through the handle.
+    pub(super) fn arrange(self, handle: tokio::runtime::Handle) -> ReleaseMemory<Arranging> {
+        let arranging = Arranging::new(&self.pool, handle);
+        self.into_state(|Reading| arranging)
+    }
+}
+
+impl<State> ReleaseMemory<State> {
     /// Adds chunks of a partition. Its distinct values take `distinct_bytes` by now.
     pub(super) fn add(
         &self,
@@ -153,14 +161,6 @@ impl ReleaseMemory<Reading> {
         Ok(())
     }
 
-    /// Nothing more is read. Spilled rows are read back through the handle.
-    pub(super) fn arrange(self, handle: tokio::runtime::Handle) -> ReleaseMemory<Arranging> {
-        let arranging = Arranging::new(&self.pool, handle);
-        self.into_state(|Reading| arranging)
-    }
-}
-
-impl<State> ReleaseMemory<State> {
     fn into_state<Next>(self, next: impl FnOnce(State) -> Next) -> ReleaseMemory<Next> {
         ReleaseMemory {
             partitions: self.partitions,

@@ -2,6 +2,7 @@
 
 mod columns;
 mod seed;
+mod series;
 mod tables;
 
 pub use columns::{Column, Columns, Constraints, Weights};
@@ -9,6 +10,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
 pub use seed::{Seed, SeedSource};
+pub use series::{Series, SeriesTables};
 pub use tables::{Hierarchies, Hierarchy, Levels, Sensitivity};
 
 use super::Place;

@@ -225,7 +225,7 @@ fn steps(
 }
 
 /// A name where a relation is wanted.
-fn table(name: Name) -> Relation {
+pub(super) fn table(name: Name) -> Relation {
     let mut parts = name.parts;
     let syntax = match parts.len() {
         1 => SqlExpr::Identifier(parts.swap_remove(0)),

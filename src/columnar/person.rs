@@ -1,0 +1,144 @@
+//! Pseudonyms of persons, from the column that tells persons apart.
+
+use std::io::Write as _;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
+
+use super::kernel_failed;
+use super::row_hash::written;
+use crate::error::Result;
+use crate::model::Seed;
+use crate::model::series::person_hash;
+
+/// Hashes persons by their keys as they are written, so that a key stays the same person when its column changes
+/// from one type of number or text to another.
+#[derive(Debug)]
+pub(super) struct PersonHasher {
+    column: usize,
+    seed: Seed,
+    /// Rows without a person.
+    nobody: usize,
+}
+
+impl PersonHasher {
+    pub(super) fn new(column: usize, seed: Seed) -> Self {
+        Self { column, seed, nobody: 0 }
+    }
+
+    /// Rows without a person so far.
+    pub(super) fn nobody(&self) -> usize {
+        self.nobody
+    }
+
+    /// The pseudonym of every row.
+    pub(super) fn hash(&mut self, columns: &[ArrayRef]) -> Result<Vec<u128>> {
+        let keys = &columns[self.column];
+        self.nobody += keys.logical_null_count();
+        let failed = kernel_failed("privacy_unit");
+        match keys.data_type() {
+            signed if signed.is_signed_integer() => {
+                let keys = cast(keys, &DataType::Int64).map_err(failed)?;
+                Ok(self.hash_each(keys.as_primitive::<Int64Type>().iter().map(Number)))
+            }
+            unsigned if unsigned.is_unsigned_integer() => {
+                let keys = cast(keys, &DataType::UInt64).map_err(failed)?;
+                Ok(self.hash_each(keys.as_primitive::<UInt64Type>().iter().map(Number)))
+            }
+            DataType::Utf8 => Ok(self.hash_each(keys.as_string::<i32>().iter())),
+            DataType::LargeUtf8 => Ok(self.hash_each(keys.as_string::<i64>().iter())),
+            DataType::Utf8View => Ok(self.hash_each(keys.as_string_view().iter())),
+            DataType::Dictionary(_, values) => {
+                let plain = cast(keys, values).map_err(failed)?;
+                // Its NULLs were counted above.
+                let mut of_plain = Self { column: 0, seed: self.seed, nobody: 0 };
+                of_plain.hash(&[plain])
+            }
+            _ => {
+                let keys = written(keys)?;
+                Ok(self.hash_each(keys.as_string::<i32>().iter()))
+            }
+        }
+    }
+
+    fn hash_each(&self, keys: impl Iterator<Item = impl Key>) -> Vec<u128> {
+        let mut written = Vec::new();
+        let hash = |key: &[u8]| person_hash(key, self.seed);
+        keys.map(|key| key.with_text(&mut written, hash).unwrap_or(0)).collect()
+    }
+}
+
+/// A key that may be missing.
+trait Key {
+    /// Calls `hash` with the key as it is written.
+    fn with_text(&self, written: &mut Vec<u8>, hash: impl Fn(&[u8]) -> u128) -> Option<u128>;
+}
+
+struct Number<T>(Option<T>);
+
+impl<T: std::fmt::Display> Key for Number<T> {
+    fn with_text(&self, written: &mut Vec<u8>, hash: impl Fn(&[u8]) -> u128) -> Option<u128> {
+        let number = self.0.as_ref()?;
+        written.clear();
+        write!(written, "{number}").ok()?;
+        Some(hash(written))
+    }
+}
+
+impl Key for Option<&str> {
+    fn with_text(&self, _: &mut Vec<u8>, hash: impl Fn(&[u8]) -> u128) -> Option<u128> {
+        self.map(|text| hash(text.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        Decimal128Array, DictionaryArray, Int8Array, Int64Array, StringArray, StringViewArray,
+        UInt32Array,
+    };
+    use arrow::datatypes::Int8Type;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_one_person_in_every_type() -> Result<()> {
+        let texts = ["7", "12"];
+        let arrays: [ArrayRef; 7] = [
+            Arc::new(Int8Array::from(vec![7, 12])),
+            Arc::new(Int64Array::from(vec![7, 12])),
+            Arc::new(UInt32Array::from(vec![7, 12])),
+            Arc::new(StringArray::from(texts.to_vec())),
+            Arc::new(StringViewArray::from(texts.to_vec())),
+            Arc::new(texts.into_iter().collect::<DictionaryArray<Int8Type>>()),
+            Arc::new(
+                Decimal128Array::from(vec![7, 12])
+                    .with_precision_and_scale(5, 0)
+                    .map_err(kernel_failed("t"))?,
+            ),
+        ];
+        let seed = Seed::from_bytes(b"s");
+        for array in arrays {
+            let hashes = PersonHasher::new(0, seed).hash(&[array])?;
+            assert_eq!(hashes, [person_hash(b"7", seed), person_hash(b"12", seed)]);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_is_counted_once() -> Result<()> {
+        let arrays: [ArrayRef; 2] = [
+            Arc::new(Int64Array::from(vec![Some(7), None])),
+            Arc::new([Some("7"), None].into_iter().collect::<DictionaryArray<Int8Type>>()),
+        ];
+        for array in arrays {
+            let mut hasher = PersonHasher::new(0, Seed::from_bytes(b"s"));
+            hasher.hash(&[array])?;
+            assert_eq!(hasher.nobody(), 1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,434 @@
+//! One night of a series: from tonight's rows, the state and the last release to verified cohorts.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_err, internal_err};
+use rayon::prelude::*;
+use tokio::runtime::Handle;
+
+use super::arrangement::{Arrangement, Published, Rows, is_of, place, published};
+use super::last::{Last, Wanted};
+use super::members::State;
+use super::newcomers::{NewCohorts, Newcomers};
+use crate::columnar::{CodedTable, Coding, Cohorts, Domain, LastRows, ReleaseTable};
+use crate::engine::exec::form::ClassBuilder;
+use crate::engine::exec::memory::{Arranging, Emitting, OutputShape, ReleaseMemory};
+use crate::engine::exec::metrics::SeriesFigures;
+use crate::engine::exec::pipeline::{Release, Resolved, Source};
+use crate::engine::exec::requirement::RequirementBuilder;
+use crate::engine::options::{Newcomers as WhatNewcomersDo, SeriesSpec};
+use crate::error::Error;
+use crate::hierarchy::Axis;
+use crate::measure::lost_by;
+use crate::model::series::{Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence};
+use crate::model::{
+    Classes, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
+};
+
+/// What one night works from.
+pub(super) struct Night<'a> {
+    pub(super) release: &'a Release,
+    pub(super) source: &'a Source,
+    pub(super) series: &'a SeriesSpec,
+    pub(super) resolved: &'a Resolved,
+    pub(super) state: &'a State,
+    pub(super) handle: &'a Handle,
+}
+
+/// A verified night.
+pub(super) struct Verified {
+    pub(super) memory: Arc<ReleaseMemory<Emitting>>,
+    /// The members of the new cohorts, in the order of their hashes.
+    pub(super) members: Vec<Member>,
+}
+
+/// Bytes of a class while it is decided on and until it has left.
+const BYTES_OF_CLASS: usize = 8 * size_of::<u64>();
+
+/// Tonight's rows, and what is known of their persons.
+struct Tonight {
+    /// Each row at the position of its number.
+    table: CodedTable,
+    requirement: Requirement,
+    /// The rows of newcomers.
+    newcomers: Vec<u32>,
+    /// By cohort, how many members are here.
+    present: Vec<u32>,
+    /// By cohort, their rows.
+    rows: Groups,
+    /// By cohort, whether its members are those that it was made of, and all of them are here.
+    is_whole: Vec<bool>,
+    /// By cohort, whether it is whole and its rows of tonight meet the requirement.
+    holds: Vec<bool>,
+}
+
+impl Tonight {
+    /// The table alone; everything else is dropped here.
+    fn into_table(self) -> CodedTable {
+        self.table
+    }
+}
+
+/// Published rows and their classes.
+struct Arranged {
+    rows: RowTable,
+    classes: Classes,
+}
+
+impl Night<'_> {
+    /// 1. Rows are coded as in every release; each person is looked up in the state.
+    /// 2. Whole cohorts that meet the requirement live; newcomers are grouped among themselves.
+    /// 3. The last release is read and verified, and rows of cohorts that do not live are kept.
+    /// 4. All classes are verified: rows and requirement as in every release, and that the persons of every class
+    ///    are those whose hash its id is.
+    pub(super) fn form(
+        &self,
+        coding: Coding,
+        memory: ReleaseMemory<Arranging>,
+    ) -> Result<Verified> {
+        let release = self.release;
+        let builder = ClassBuilder {
+            spec: &release.spec,
+            levels: self.resolved.levels.as_ref(),
+            part: None,
+            metrics: &release.metrics,
+            cancel: &release.cancel,
+        };
+        let tonight = self.tonight(coding, &memory, &builder)?;
+        let new = self.new_cohorts(&tonight, &memory, &builder)?;
+        let (memory, last) = self.read_last(memory, &tonight)?;
+        let of_last = self.requirement_of_last(&builder, &last.rows)?;
+        let kept = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
+        release.cancel.check()?;
+        let fates = self.fates(&tonight, &last, &kept, &of_last);
+        let published = published(self.members(), &fates, &new);
+        let arrangement = Arrangement { published, tonight: &tonight.rows, new: &new, last: kept };
+        let timer = release.metrics.verify_time.timer();
+        self.verify(&tonight, &arrangement)?;
+        if self.is_never() {
+            self.verify_last(&last.rows, &arrangement, &of_last)?;
+        }
+        timer.done();
+        self.count(&tonight, &last.published, &arrangement);
+        release.cancel.check()?;
+        let new_members = members_of(&tonight.table, &new);
+        let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
+        let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
+        drop((arrangement, new));
+        let memory = self.emitting(memory, tonight.into_table(), arranged, cohorts)?;
+        Ok(Verified { memory, members: new_members })
+    }
+
+    fn members(&self) -> &Members {
+        &self.state.members
+    }
+
+    /// Whether cohorts that live publish the values of the last release.
+    fn is_never(&self) -> bool {
+        self.series.changes == Changes::Never
+    }
+
+    /// Codes the rows, looks up their persons, and finds out which cohorts could live.
+    fn tonight(
+        &self,
+        coding: Coding,
+        memory: &ReleaseMemory<Arranging>,
+        builder: &ClassBuilder,
+    ) -> Result<Tonight> {
+        let (release, members) = (self.release, self.members());
+        let rows = memory.rows();
+        release.metrics.input_rows.add(rows);
+        if u32::try_from(rows).is_err() {
+            return exec_err!("{rows} rows are more than one operator takes (4294967295)");
+        }
+        memory.reserve_method(self.work_bytes(rows))?;
+        let timer = release.metrics.encode_time.timer();
+        let seed = release.spec.secret.seed(Purpose::Ties);
+        let table = memory.fill_table(&release.layout, coding, seed)?;
+        timer.done();
+        let _timer = release.metrics.partition_time.timer();
+        let attendance = Attendance::of(&table.persons, members, &release.cancel)?;
+        memory.reserve_method(attendance.newcomer_bytes())?;
+        let newcomers = attendance.newcomers(&table.persons);
+        self.check_persons(newcomers.repeated)?;
+        let requirement = builder.requirement(&table)?;
+        let rows = Groups::of(&attendance.cohort_of, members.cohorts().len());
+        let present = members.cohorts().iter().zip(&attendance.present);
+        let is_whole: Vec<bool> =
+            present.map(|(of, present)| of.is_intact && *present == of.size).collect();
+        let holds = rows.which_hold(&is_whole, &requirement, &table.modelled);
+        release.cancel.check()?;
+        let newcomers = newcomers.rows;
+        Ok(Tonight {
+            table,
+            present: attendance.present,
+            newcomers,
+            rows,
+            is_whole,
+            holds,
+            requirement,
+        })
+    }
+
+    fn new_cohorts(
+        &self,
+        tonight: &Tonight,
+        memory: &ReleaseMemory<Arranging>,
+        builder: &ClassBuilder,
+    ) -> Result<NewCohorts> {
+        if self.series.newcomers == WhatNewcomersDo::Wait {
+            return Ok(NewCohorts::default());
+        }
+        let Tonight { table, newcomers: rows, requirement, .. } = tonight;
+        let newcomers = Newcomers { builder, memory, table, rows, threads: self.release.threads };
+        newcomers.group(requirement, self.members())
+    }
+
+    fn work_bytes(&self, rows: usize) -> usize {
+        let cohorts = self.members().cohorts().len();
+        let attendance = Attendance::work_bytes(rows, self.members());
+        // Rows by cohort and in the order of the classes, and whether each was seen.
+        let arranged = (2 * size_of::<u32>() + size_of::<bool>()) * rows + rows / 8;
+        let classes = cohorts + rows / self.release.spec.k.max(1) as usize;
+        ties::work_bytes(rows).max(attendance + arranged) + classes * BYTES_OF_CLASS
+    }
+
+    fn check_persons(&self, again: usize) -> Result<()> {
+        match &self.release.spec.privacy_unit {
+            Some(unit) if again > 0 => exec_err!(
+                "privacy_unit '{}': {again} rows are not the only one of their person, and a series needs one row for \
+                 each: aggregate the input to a row per person, or keep one of them",
+                unit.name
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Which cohorts may publish rows of the last release tonight.
+    fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
+        let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
+            (true, _) => self.is_never() || !tonight.holds[cohort],
+            (false, leavers) => leavers == Leavers::Hold,
+        };
+        (0..tonight.is_whole.len()).map(may_repeat).collect()
+    }
+
+    fn fates(
+        &self,
+        tonight: &Tonight,
+        last: &Last,
+        kept: &Groups,
+        of_last: &Requirement,
+    ) -> Vec<Fate> {
+        let of_last = self
+            .is_never()
+            .then(|| kept.which_hold(&tonight.is_whole, of_last, &last.rows.modelled));
+        let holds = of_last.as_ref().unwrap_or(&tonight.holds);
+        let fate = |cohort: usize| {
+            let presence = Presence {
+                is_whole: tonight.is_whole[cohort],
+                holds: holds[cohort],
+                was_published: last.published.get(cohort).copied().unwrap_or(false),
+            };
+            Fate::of(presence, self.series.leavers)
+        };
+        (0..holds.len()).map(fate).collect()
+    }
+
+    /// Reads the last release into the same memory.
+    fn read_last(
+        &self,
+        memory: ReleaseMemory<Arranging>,
+        tonight: &Tonight,
+    ) -> Result<(ReleaseMemory<Arranging>, Last)> {
+        let memory = Arc::new(memory);
+        let keep = self.may_repeat(tonight);
+        let wanted = Wanted { members: Arc::clone(&self.state.members), keep };
+        let last = Last::read(self.release, self.source, self.series, &memory, wanted);
+        let last = self.handle.block_on(last)?;
+        match Arc::into_inner(memory) {
+            Some(memory) => Ok((memory, last)),
+            None => internal_err!("a task still reads after it has ended"),
+        }
+    }
+
+    /// What the values of the last release must satisfy where they are published again with tonight's ranges. Models
+    /// that compare with the whole table compare with all of them.
+    fn requirement_of_last(&self, builder: &ClassBuilder, last: &LastRows) -> Result<Requirement> {
+        let spec = &self.release.spec;
+        if last.modelled_values.len() != self.release.layout.modelled.len() {
+            return Ok(Requirement::k(spec.k));
+        }
+        let builder = RequirementBuilder { spec, levels: builder.levels, populations: &[] };
+        builder.build(&last.modelled_values.iter().collect::<Vec<_>>())
+    }
+
+    /// Every row is in one class or not published, classes that publish tonight's values meet the requirement, and the
+    /// persons of a class are those of its cohort.
+    fn verify(&self, tonight: &Tonight, arrangement: &Arrangement) -> Result<()> {
+        let Tonight { table, requirement, .. } = tonight;
+        let is_checked = |of: &Published| match of.rows {
+            Rows::Live(_) => !self.is_never(),
+            Rows::New(_) => true,
+            Rows::Repeated { .. } => false,
+        };
+        let classes: Vec<&Published> =
+            arrangement.published.iter().filter(|of| is_checked(of)).collect();
+        let rows_of = |of: &Published| arrangement.tonight_rows(of);
+        place(table.rows.len(), &classes, &rows_of, &|placement| {
+            check_placement(placement, requirement, &table.modelled)
+        })?;
+        let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
+        let wrong = arrangement.published.par_iter().filter(|of| {
+            !matches!(of.rows, Rows::Repeated { .. })
+                && !is_of(of.id, arrangement.tonight_rows(of), &table.persons, seed)
+        });
+        match wrong.count() {
+            0 => Ok(()),
+            wrong => {
+                Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into())
+            }
+        }
+    }
+
+    /// The same of classes that publish the values of the last release with tonight's ranges.
+    fn verify_last(
+        &self,
+        last: &LastRows,
+        arrangement: &Arrangement,
+        requirement: &Requirement,
+    ) -> Result<()> {
+        let is_live = |of: &&Published| matches!(of.rows, Rows::Live(_));
+        let classes: Vec<&Published> = arrangement.published.iter().filter(is_live).collect();
+        let rows_of = |of: &Published| match of.rows {
+            Rows::Live(cohort) => arrangement.last.rows(cohort),
+            _ => &[],
+        };
+        place(last.cohort_of.len(), &classes, &rows_of, &|placement| {
+            check_placement(placement, requirement, &last.modelled)
+        })
+    }
+
+    fn count(&self, tonight: &Tonight, was_published: &[bool], arrangement: &Arrangement) {
+        let cohorts = self.members().cohorts().iter().zip(&tonight.present);
+        let known = cohorts.zip(was_published).filter(|(_, published)| **published);
+        let known = known.map(|((of, present), _)| (u64::from(of.size), u64::from(*present)));
+        let (persons_known, present) =
+            known.fold((0, 0), |(all, here), (size, present)| (all + size, here + present));
+        let newcomers = tonight.newcomers.len() as u64;
+        let mut figures = SeriesFigures {
+            persons_known,
+            persons_new: newcomers,
+            persons_gone: persons_known - present,
+            persons_waiting: newcomers,
+            ..SeriesFigures::default()
+        };
+        let (mut own, mut largest) = (0, 0);
+        for of in &arrangement.published {
+            let rows = arrangement.size(of);
+            largest = largest.max(rows);
+            match of.rows {
+                Rows::Repeated { is_held: true, .. } => {
+                    figures.cohorts_held += 1;
+                    figures.rows_held += rows as u64;
+                }
+                // Counted as one that lives: how many fail the requirement is nobody's business.
+                Rows::Repeated { is_held: false, .. } => figures.cohorts_live += 1,
+                Rows::Live(_) | Rows::New(_) => {
+                    figures.cohorts_live += 1;
+                    own += rows;
+                }
+            }
+            if let Rows::New(_) = of.rows {
+                figures.persons_waiting -= rows as u64;
+            }
+        }
+        let metrics = &self.release.metrics;
+        metrics.series(&figures);
+        metrics.suppressed_rows.add(tonight.table.rows.len() - own);
+        metrics.classes.set(arrangement.published.len());
+        metrics.largest_class.set(largest);
+    }
+
+    /// The rows that are published, in the order in which their classes leave.
+    fn arrange(
+        &self,
+        memory: &ReleaseMemory<Arranging>,
+        table: &CodedTable,
+        arrangement: &Arrangement,
+    ) -> Result<Arranged> {
+        let tonight = table.rows.len();
+        let repeated: usize =
+            (0..arrangement.last.len()).map(|of| arrangement.last.rows(of).len()).sum();
+        if u32::try_from(tonight + repeated).is_err() {
+            return exec_err!(
+                "{tonight} rows and {repeated} of the last release are more than one operator takes (4294967295)"
+            );
+        }
+        let sizes: Vec<u32> =
+            arrangement.published.iter().map(|of| arrangement.size(of) as u32).collect();
+        let classes = Classes::from_sizes(&sizes)?;
+        let row_bytes = table.rows.bytes().checked_div(tonight).unwrap_or(size_of::<u64>());
+        let file = memory.place(classes.rows() * row_bytes, "codes")?;
+        let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
+        let moves = &mut arrangement.moves(tonight as u32, self.is_never());
+        table.rows.copy_rows(&mut rows, moves)?;
+        let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
+        let is_own =
+            |class: usize| !matches!(arrangement.published[class].rows, Rows::Repeated { .. });
+        let lost = lost_by(&rows, &classes, &axes, &is_own);
+        let own = (0..classes.len()).filter(|of| is_own(*of)).map(|of| classes.range(of).len());
+        self.release.metrics.loss.set(lost / own.sum::<usize>().max(1) as f64);
+        Ok(Arranged { rows, classes })
+    }
+
+    /// The table of published rows, ready to leave.
+    fn emitting(
+        &self,
+        memory: ReleaseMemory<Arranging>,
+        table: CodedTable,
+        arranged: Arranged,
+        cohorts: Cohorts,
+    ) -> Result<Arc<ReleaseMemory<Emitting>>> {
+        let Arranged { rows, classes } = arranged;
+        let tonight = table.rows.len();
+        let (domains, keys) = domains_and_keys(table);
+        // The others of tonight's codes, values and persons are gone now.
+        memory.shrink_table(rows.bytes() + 2 * size_of::<u64>() * tonight)?;
+        memory.shrink_method(classes.len() * BYTES_OF_CLASS)?;
+        let table = CodedTable {
+            rows,
+            domains,
+            keys,
+            modelled: Vec::new(),
+            modelled_values: Vec::new(),
+            persons: Store::default(),
+        };
+        let table = Arc::new(ReleaseTable::of_series(table, classes, cohorts));
+        let shape = OutputShape {
+            batch_rows: self.release.context.session_config().batch_size(),
+            threads: self.release.threads,
+            streams: self.release.streams,
+            quasi_identifiers: self.release.layout.quasi_identifiers.len(),
+        };
+        memory.prepare(table, &shape)
+    }
+}
+
+/// What of tonight's table is still needed; the rest is dropped here.
+fn domains_and_keys(table: CodedTable) -> (Arc<[Domain]>, RowKeys) {
+    let CodedTable { domains, keys, .. } = table;
+    (domains, keys)
+}
+
+/// The members of the new cohorts, in the order of their hashes.
+fn members_of(table: &CodedTable, new: &NewCohorts) -> Vec<Member> {
+    let of_cohort = |(cohort, id): (usize, &u64)| {
+        let person = |row: &u32| table.persons[*row as usize];
+        let member = |person: u128| [(person >> 64) as u64, person as u64, *id];
+        new.rows.rows(cohort).iter().map(person).map(member).collect::<Vec<Member>>()
+    };
+    let mut members: Vec<Member> = new.ids.iter().enumerate().flat_map(of_cohort).collect();
+    members.par_sort_unstable();
+    members
+}

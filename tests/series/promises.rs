@@ -1,0 +1,123 @@
+//! A release of a series depends on the rows, the state, the last release, the options and the seed, and on nothing else.
+
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+
+use super::*;
+use crate::with_functions;
+
+const ROWS: usize = 20_000;
+
+/// Night two of a census, and what the first left behind.
+struct Two {
+    tonight: Vec<RecordBatch>,
+    members: Vec<RecordBatch>,
+    last: Vec<RecordBatch>,
+}
+
+fn sql(publish: &str) -> String {
+    format!(
+        "SELECT * FROM anonymize(tonight, k => 5, held => true, quasi_identifiers => ['age', 'sex', 'zip'], sensitive \
+         => ['occupation'], keep => ['note'], privacy_unit => 'person_id', l => 2, {SEED}, publish => '{publish}', \
+         series => {{members: members, last: last}})"
+    )
+}
+
+fn spread(context: &SessionContext, name: &str, batches: &[RecordBatch], turn: usize) {
+    // Other partitions, and other batches in another order.
+    let partitions = turn + 1;
+    let rows = [8192, 700, 3000][turn % 3];
+    let mut parts = vec![Vec::new(); partitions];
+    let slices = batches.iter().flat_map(|batch| {
+        (0..batch.num_rows())
+            .step_by(rows)
+            .map(|at| batch.slice(at, rows.min(batch.num_rows() - at)))
+    });
+    let mut slices: Vec<RecordBatch> = slices.collect();
+    if turn % 2 == 1 {
+        slices.reverse();
+    }
+    slices.into_iter().enumerate().for_each(|(at, of)| parts[at % partitions].push(of));
+    let table = MemTable::try_new(batches[0].schema(), parts).unwrap();
+    context.deregister_table(name).unwrap();
+    context.register_table(name, Arc::new(table)).unwrap();
+}
+
+fn context(limit: Option<usize>, turn: usize) -> Result<SessionContext> {
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(limit) = limit {
+        runtime = runtime.with_memory_limit(limit, 1.0);
+    }
+    let config =
+        SessionConfig::new().with_target_partitions([2, 1, 4][turn % 3]).with_batch_size(1024);
+    Ok(with_functions(SessionContext::new_with_config_rt(config, runtime.build_arc()?)))
+}
+
+async fn nights() -> Result<Two> {
+    let context = context(None, 0)?;
+    let read = async |sql: String| context.sql(&sql).await?.collect().await;
+    read(format!(
+        "CREATE TABLE census AS SELECT age, sex, zip, occupation, row_number() OVER () AS person_id, \
+         repeat(person_id::varchar, 20) AS note FROM sample_census(rows => {ROWS}, seed => 3)"
+    ))
+    .await?;
+    let census = |wanted: &str| format!("SELECT * FROM census WHERE {wanted}");
+    let first = read(census("person_id % 100 <> 1")).await?;
+    let tonight = read(census("person_id % 300 <> 2")).await?;
+    put(&context, "tonight", first[0].schema(), first);
+    read("CREATE TABLE members (person BYTEA, cohort BIGINT)".to_owned()).await?;
+    read("CREATE TABLE last (cohort BIGINT)".to_owned()).await?;
+    let last = read(sql("release")).await?;
+    let members = read(sql("members")).await?;
+    Ok(Two { tonight, members, last })
+}
+
+impl Two {
+    async fn release(
+        &self,
+        limit: Option<usize>,
+        turn: usize,
+        publish: &str,
+    ) -> Result<(Vec<Vec<String>>, usize)> {
+        let context = context(limit, turn)?;
+        spread(&context, "tonight", &self.tonight, turn);
+        spread(&context, "members", &self.members, turn);
+        spread(&context, "last", &self.last, turn);
+        let plan = context.sql(&sql(publish)).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+        fn spills(plan: &dyn ExecutionPlan) -> usize {
+            let own = plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0);
+            own + plan.children().iter().map(|child| spills(child.as_ref())).sum::<usize>()
+        }
+        Ok((texts(&batches, "NULL"), spills(plan.as_ref())))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn order_batches_partitions_and_memory_do_not_show() -> Result<()> {
+    let two = nights().await?;
+    let (whole, none) = two.release(None, 0, "release").await?;
+    let (members, _) = two.release(None, 0, "members").await?;
+    assert!(whole.len() > ROWS / 2 && members.len() > 100 && none == 0);
+    let held = whole.iter().filter(|row| row.last().is_some_and(|held| held == "true")).count();
+    assert!(held > 100, "{held} rows are held");
+    for turn in 1..4 {
+        assert!(two.release(None, turn, "release").await?.0 == whole, "turn {turn}");
+        assert!(two.release(None, turn, "members").await?.0 == members, "turn {turn}");
+    }
+    for limit in [12_000_000, 6_000_000, 4_000_000] {
+        let (limited, files) = two.release(Some(limit), 0, "release").await?;
+        assert!(limited == whole, "{limit}");
+        assert!(files > 0 || limit > 6_000_000, "{files} files with {limit} bytes");
+    }
+    Ok(())
+}
+
+/// Members, codes and the last release are reserved: what does not fit is an error and not a killed process.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_little_memory_is_an_error() -> Result<()> {
+    let two = nights().await?;
+    let error = two.release(Some(100_000), 0, "release").await.unwrap_err();
+    assert!(error.to_string().contains("Resources exhausted"), "{error}");
+    Ok(())
+}
