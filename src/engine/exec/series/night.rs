@@ -57,8 +57,10 @@ type Move = (Option<u32>, u32);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
     Live(usize),
+    /// Tonight's quasi-identifiers with the values of the last release.
+    Kept(usize),
     New(usize),
-    Repeated { cohort: usize, is_held: bool },
+    Repeated(usize),
 }
 
 /// All classes, in the order of their ids: an order that tells nothing, because ids are keyed hashes.
@@ -215,7 +217,7 @@ impl Night<'_> {
             // With changes => 'never' the values of live cohorts are those of the last release.
             Rows::Live(_) => !never,
             Rows::New(_) => true,
-            Rows::Repeated { .. } => false,
+            Rows::Kept(_) | Rows::Repeated(_) => false,
         };
         let classes: Vec<&Published> =
             arrangement.published.iter().filter(|of| is_checked(of)).collect();
@@ -225,7 +227,7 @@ impl Night<'_> {
         })?;
         let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
         let wrong = arrangement.published.par_iter().filter(|of| {
-            !matches!(of.rows, Rows::Repeated { .. })
+            !matches!(of.rows, Rows::Repeated(_))
                 && !is_of(of.id, arrangement.tonight_rows(of), &table.persons, seed)
         });
         match wrong.count() {
@@ -306,12 +308,11 @@ impl Night<'_> {
             let rows = arrangement.size(of);
             largest = largest.max(rows);
             match of.rows {
-                Rows::Repeated { is_held: true, .. } => {
+                Rows::Repeated(_) => {
                     figures.cohorts_held += 1;
                     figures.rows_held += rows as u64;
                 }
-                Rows::Repeated { is_held: false, .. } => figures.cohorts_live += 1,
-                Rows::Live(_) | Rows::New(_) => {
+                Rows::Live(_) | Rows::Kept(_) | Rows::New(_) => {
                     figures.cohorts_live += 1;
                     own += rows;
                 }
@@ -366,7 +367,7 @@ impl Night<'_> {
         table.rows.copy_rows(&mut rows, &mut arrangement.moves(first, is_never))?;
         let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
         let is_own = |class: usize| {
-            !matches!(arrangement.published[class].rows, Rows::Repeated { .. })
+            !matches!(arrangement.published[class].rows, Rows::Repeated(_))
         };
         let lost = lost_by(&rows, &classes, &axes, &is_own);
         let own: usize = (0..classes.len()).filter(|of| is_own(*of)).map(|of| classes.range(of).len()).sum();
@@ -400,7 +401,8 @@ fn published(members: &Members, fates: &[Fate], new: &NewCohorts) -> Vec<Publish
     let known = known.filter_map(|(cohort, (of, fate))| {
         let rows = match fate {
             Fate::Live => Rows::Live(cohort),
-            Fate::Repeated { is_held } => Rows::Repeated { cohort, is_held: *is_held },
+            Fate::Kept => Rows::Kept(cohort),
+            Fate::Held => Rows::Repeated(cohort),
             Fate::Withdrawn => return None,
         };
         Some(Published { id: of.id, rows })
@@ -421,15 +423,15 @@ impl Arrangement<'_> {
     /// Tonight's rows of a class, none of one that repeats the last release.
     fn tonight_rows(&self, of: &Published) -> &[u32] {
         match of.rows {
-            Rows::Live(cohort) => self.tonight.rows(cohort),
+            Rows::Live(cohort) | Rows::Kept(cohort) => self.tonight.rows(cohort),
             Rows::New(at) => self.new.rows.rows(at),
-            Rows::Repeated { .. } => &[],
+            Rows::Repeated(_) => &[],
         }
     }
 
     fn size(&self, of: &Published) -> usize {
         match of.rows {
-            Rows::Repeated { cohort, .. } => self.last.rows(cohort).len(),
+            Rows::Repeated(cohort) => self.last.rows(cohort).len(),
             _ => self.tonight_rows(of).len(),
         }
     }
@@ -445,7 +447,10 @@ impl Arrangement<'_> {
         self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = Move> + 's> {
             let codes = self.tonight_rows(of).iter();
             match of.rows {
-                Rows::Repeated { cohort, .. } => Box::new(of_last(cohort).map(|id| (None, id))),
+                Rows::Repeated(cohort) => Box::new(of_last(cohort).map(|id| (None, id))),
+                Rows::Kept(cohort) => {
+                    Box::new(codes.zip(of_last(cohort)).map(|(row, id)| (Some(*row), id)))
+                }
                 Rows::Live(cohort) if is_never => {
                     Box::new(codes.zip(of_last(cohort)).map(|(row, id)| (Some(*row), id)))
                 }
@@ -457,10 +462,10 @@ impl Arrangement<'_> {
     fn cohorts(self, first_repeated: u32, last: LastRows) -> Result<Cohorts> {
         let LastRows { ties, tuples, tuple_of, .. } = last;
         let of = |published: &Published| match published.rows {
-            Rows::Repeated { cohort, is_held } => {
+            Rows::Repeated(cohort) => {
                 let tuple = tuple_of.get(cohort).copied().flatten();
                 let missing = || Error::bug("a cohort of the last release was not kept");
-                Ok((Some(tuple.ok_or_else(missing)?), is_held))
+                Ok((Some(tuple.ok_or_else(missing)?), true))
             }
             _ => Ok((None, false)),
         };
