@@ -265,6 +265,9 @@ fn evaluate(job: &Job, measures: &[Measure], counts: &Counts) -> Vec<Check> {
         max_column_loss,
         max_suppressed,
         min_rows,
+        max_new: _,
+        max_gone: _,
+        min_live: _,
     } = &job.checks;
     let at_least = |check, measure, limit| Limit { check, measure, limit, is_minimum: true };
     let at_most = |check, measure, limit| Limit { check, measure, limit, is_minimum: false };
