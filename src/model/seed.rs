@@ -57,7 +57,7 @@ impl Secret {
     /// A text by which the same secret is recognized. It is not the secret, and short secrets can be found from it by
     /// trying, so it belongs where only the owner of the secret looks.
     pub fn fingerprint(&self) -> String {
-        let Seed([one, other]) = self.seed(Purpose::Fingerprint);
+        let Seed([one, other]) = self.seed(Purpose::SeriesFingerprint);
         format!("{one:016x}{other:016x}")
     }
 
@@ -124,8 +124,6 @@ purposes! {
     CellSample = "sample of cells",
     /// The persons that are counted in cells.
     CellPersons = "persons in cells",
-    /// What tells whether a series goes on under the same secret.
-    Fingerprint = "fingerprint",
     /// The order of classes over all cells.
     CellClasses = "classes over cells",
     /// Pseudonyms of persons in the state of a series.

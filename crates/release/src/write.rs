@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
@@ -16,8 +16,9 @@ use datafusion_anonymize::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
 use crate::place::new_release;
-use crate::plan;
+use crate::plan::{self, Newcomers};
 use crate::progress::Observer;
+use crate::series::Figures;
 use crate::sql::{identifier, literal};
 
 /// What stands for a missing value in the name of a directory, as Hive, Spark and DuckDB read it.
@@ -35,12 +36,18 @@ pub(crate) struct Written {
     pub(crate) rows: u64,
     /// How the rows of persons lie in the classes, which nobody can tell from what is published.
     pub(crate) persons: Vec<(&'static str, f64)>,
+    /// What the operator counted of a series.
+    pub(crate) series: Option<Figures>,
 }
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
-pub(crate) async fn plan(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+pub(crate) async fn plan(
+    job: &Job,
+    context: &SessionContext,
+    newcomers: Newcomers,
+) -> Result<DataFrame> {
     let publish = job.has_two_tables().then_some("quasi_identifiers");
-    let frame = plan::anonymize(job, context, publish).await?;
+    let frame = plan::anonymize(job, context, publish, newcomers).await?;
     for column in &job.output.partition_by {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !column.bytes().all(is_plain) {
@@ -87,10 +94,16 @@ pub(crate) async fn write(
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
     let counted = collect(Arc::clone(&plan), task).await.map_err(failed)?;
-    let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
-    let rows = counts.flatten().sum();
+    let rows = rows_in(&counted);
     let persons = persons_in(&plan);
-    Ok(vec![Written { name: "published", url, schema, rows, persons }])
+    let series = job.series.as_ref().map(|_| Figures::of(&plan)).transpose()?;
+    Ok(vec![Written { name: "published", url, schema, rows, persons, series }])
+}
+
+/// The number of rows that a plan says it has written.
+pub(crate) fn rows_in(counted: &[RecordBatch]) -> u64 {
+    let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
+    counts.flatten().sum()
 }
 
 /// What the operator that made the release says of persons.
@@ -170,12 +183,12 @@ async fn write_both(
     let unique = new_release()?;
     let file = |(name, url): &(&str, String)| format!("{url}{name}-{unique}{ending}");
     let files = TwoFiles { quasi_identifiers: file(&urls[0]), sensitive: file(&urls[1]) };
-    let sensitive = plan::anonymize(job, context, Some("sensitive")).await?;
+    let sensitive = plan::anonymize(job, context, Some("sensitive"), Newcomers::Group).await?;
     let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
     let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
     let tables = urls.into_iter().zip(schemas).zip(rows);
     let written =
-        |(((name, url), schema), rows)| Written { name, url, schema, rows, persons: Vec::new() };
+        |(((name, url), schema), rows)| Written { name, url, schema, rows, persons: Vec::new(), series: None };
     Ok(tables.map(written).collect())
 }
 

@@ -100,6 +100,11 @@ impl Series {
                 "series: a release of a series publishes its cohorts, so class_id is not needed; leave it out",
             ));
         }
+        if options.unit_share.is_some() {
+            return Err(Error::job(
+                "series: everybody has exactly one row, so nobody holds a larger share; leave unit_share out",
+            ));
+        }
         if job.output.format != Format::Parquet {
             return Err(Error::job(
                 "series: rows of cohorts that are held are read from the last release, and only Parquet gives them back \
