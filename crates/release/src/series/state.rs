@@ -289,12 +289,12 @@ mod tests {
         state.check_continues(&job(JOB)).unwrap();
         state.check_continues(&job(&JOB.replace(r#""age", "zip""#, r#""zip", "age""#))).unwrap();
         // The default by its name.
-        state.check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"layered\""))).unwrap();
+        state.check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"rounded\""))).unwrap();
         for (from, to, told) in [
             ("k = 10", "k = 9", "k is not what the series was begun with"),
             ("k = 10", "k = 10\nl = 2", "leave l out again"),
             (r#""age", "zip""#, r#""age""#, "quasi_identifiers is not what"),
-            ("k = 10", "k = 10\nmethod = \"rounded\"", "write method = \"layered\" again"),
+            ("k = 10", "k = 10\nmethod = \"layered\"", "write method = \"rounded\" again"),
             ("\"person\"", "\"ssn\"", "write privacy_unit = \"person\" again"),
             ("a secret of", "another secret of", "the seed is not the one"),
             ("\"census\"", "\"patients\"", "is that of the job 'census'"),
