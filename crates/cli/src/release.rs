@@ -63,7 +63,8 @@ pub fn failure(name: &str, error: Error) -> Failure {
 }
 
 fn tell(job: &Job, outcome: &Outcome) {
-    let Manifest { name, release, counts, tables, checks, measures, series, .. } = &outcome.manifest;
+    let Manifest { name, release, counts, tables, checks, measures, series, .. } =
+        &outcome.manifest;
     if outcome.published {
         say(&format!("{name}: release {release} is published at {}", job.output.path));
     } else {

@@ -81,9 +81,9 @@ fn key(given: &str) -> Result<String, Failure> {
         return Ok(given.to_owned());
     }
     let mut line = String::new();
-    std::io::stdin()
-        .read_line(&mut line)
-        .map_err(|error| Failure::Setup(format!("cannot read the key from standard input: {error}")))?;
+    std::io::stdin().read_line(&mut line).map_err(|error| {
+        Failure::Setup(format!("cannot read the key from standard input: {error}"))
+    })?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -92,7 +92,9 @@ fn tell_forgotten(job: &Job, forgotten: &Forgotten) {
         true => format!("{}: forgotten; the cohort is left out from the next release on", job.name),
         false => format!("{}: forgotten; the cohort repeats its last rows from now on", job.name),
     });
-    say("The current release stays as it is until the job runs again, and so do copies of it and backups of the state.");
+    say(
+        "The current release stays as it is until the job runs again, and so do copies of it and backups of the state.",
+    );
     for note in &forgotten.notes {
         warn(&format!("{}: {note}", job.name));
     }
@@ -110,15 +112,22 @@ fn tell(job: &Job, status: &Status) {
         last.held,
         last.withdrawn()
     ));
-    say(&format!("{} persons of the last night have a cohort, {} wait for one", last.persons, last.waiting));
+    say(&format!(
+        "{} persons of the last night have a cohort, {} wait for one",
+        last.persons, last.waiting
+    ));
     if *withdrawn_on_request > 0 {
         say(&format!("{withdrawn_on_request} cohorts were withdrawn on request"));
     }
     plot(nights).iter().for_each(|line| say(line));
     let limit = min_live.unwrap_or(0.5);
     match status.nights_left(limit) {
-        Some(0.0) => say(&format!("another series is due: --new-series starts it, but {NEW_SERIES_COST}")),
-        Some(nights) => say(&format!("at this rate {limit} is reached in about {} nights", nights.ceil())),
+        Some(0.0) => {
+            say(&format!("another series is due: --new-series starts it, but {NEW_SERIES_COST}"))
+        }
+        Some(nights) => {
+            say(&format!("at this rate {limit} is reached in about {} nights", nights.ceil()))
+        }
         None => {}
     }
 }
@@ -155,7 +164,14 @@ mod tests {
     use super::*;
 
     fn night(live: u64) -> Night {
-        Night { release: String::new(), cohorts: 100, live, held: 100 - live, persons: 0, waiting: 0 }
+        Night {
+            release: String::new(),
+            cohorts: 100,
+            live,
+            held: 100 - live,
+            persons: 0,
+            waiting: 0,
+        }
     }
 
     #[test]

@@ -45,5 +45,5 @@ pub use error::{Error, Result};
 pub use job::Job;
 pub use manifest::Manifest;
 pub use progress::{Observer, Phase, Silent};
-pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};
 pub use run::{Outcome, RunOptions, plan_release, run, run_until};
+pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};

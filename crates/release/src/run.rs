@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
-use crate::progress::{Observer, Phase, Silent};
 use crate::plan::Newcomers;
+use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
 use crate::series::{Begin, Recorded, Tonight, register_empty};
 use crate::session;
@@ -106,7 +106,9 @@ pub async fn run_until(
     let prepared = until(&mut stopped, prepare(job, host)).await?;
     let Prepared { job, context, .. } = &prepared;
     if options.new_series && job.series.is_none() {
-        return Err(Error::job("the job is no series that could be started anew; write [series] with state = \"…\""));
+        return Err(Error::job(
+            "the job is no series that could be started anew; write [series] with state = \"…\"",
+        ));
     }
     let release = new_release()?;
     if options.dry_run {

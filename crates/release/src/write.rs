@@ -187,8 +187,14 @@ async fn write_both(
     let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
     let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
     let tables = urls.into_iter().zip(schemas).zip(rows);
-    let written =
-        |(((name, url), schema), rows)| Written { name, url, schema, rows, persons: Vec::new(), series: None };
+    let written = |(((name, url), schema), rows)| Written {
+        name,
+        url,
+        schema,
+        rows,
+        persons: Vec::new(),
+        series: None,
+    };
     Ok(tables.map(written).collect())
 }
 

@@ -35,7 +35,9 @@ pub(super) fn section(facts: &Facts) -> String {
     ));
     if nights.is_empty() {
         return html
-            + &paragraph("How the series went on is in its state, which was not there for this report.");
+            + &paragraph(
+                "How the series went on is in its state, which was not there for this report.",
+            );
     }
     html + &decay(nights)
 }

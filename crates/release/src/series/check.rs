@@ -41,7 +41,10 @@ impl Tonight {
         for (check, advice) in self.limits(job, figures) {
             if !check.holds {
                 let value = check.value.map_or("unknown".to_owned(), |value| value.to_string());
-                unmet.push(format!("{} = {} is not met: it is {value}; {advice}", check.check, check.limit));
+                unmet.push(format!(
+                    "{} = {} is not met: it is {value}; {advice}",
+                    check.check, check.limit
+                ));
             }
             findings.checks.push(check);
         }

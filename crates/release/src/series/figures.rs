@@ -29,7 +29,9 @@ impl Figures {
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let figure = |name: &str| {
             counted(plan, name).ok_or_else(|| {
-                Error::Failed(format!("the plan of the release does not tell '{name}': this is a bug"))
+                Error::Failed(format!(
+                    "the plan of the release does not tell '{name}': this is a bug"
+                ))
             })
         };
         Ok(Self {

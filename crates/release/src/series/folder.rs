@@ -48,7 +48,10 @@ impl Folder {
     }
 
     fn failed(&self, what: &str, name: &str, error: impl std::fmt::Display) -> Error {
-        Error::storage(&format!("the state of the series: cannot {what} '{}'", self.url(name)), error)
+        Error::storage(
+            &format!("the state of the series: cannot {what} '{}'", self.url(name)),
+            error,
+        )
     }
 
     /// Makes a local directory that nobody else can look into; a store needs none.

@@ -2,12 +2,16 @@
 //!
 //! The cohort can never be whole again, so it is held for ever (or left out, if the series withdraws such cohorts).
 
-
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::logical_expr::when;
 use datafusion::prelude::{Expr, SessionContext, col, ident, lit};
 use datafusion_anonymize::SeedSource; //ENGINE
-fn hash_person(_: &datafusion_anonymize::Secret, _: &ScalarValue) -> datafusion::error::Result<[u8; 16]> { Ok([0; 16]) } //ENGINE
+fn hash_person(
+    _: &datafusion_anonymize::Secret,
+    _: &ScalarValue,
+) -> datafusion::error::Result<[u8; 16]> {
+    Ok([0; 16])
+} //ENGINE
 
 use super::folder::Folder;
 use super::members;
@@ -136,7 +140,9 @@ impl Forgetting<'_> {
         }
         let settled = settle(folder, &state, &State::file(run)).await;
         let notes = settled.err().map(|error| {
-            format!("the old files could not be removed, and the next run of the job does that: {error}")
+            format!(
+                "the old files could not be removed, and the next run of the job does that: {error}"
+            )
         });
         Ok(Forgotten { is_withdrawn: withdraw, notes: notes.into_iter().collect() })
     }
@@ -193,7 +199,8 @@ impl Forgetting<'_> {
         match written.filter(|written| written.rows == segment.rows) {
             Some(written) => Ok(written),
             None => Err(Error::Failed(
-                "the state of the series: a segment was not written whole; run the command again".to_owned(),
+                "the state of the series: a segment was not written whole; run the command again"
+                    .to_owned(),
             )),
         }
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
 use datafusion::datasource::TableProvider;
+use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::file_format::parquet::{ParquetFormat, ParquetFormatFactory};
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl,
 };
-use datafusion::datasource::empty::EmptyTable;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::prelude::{DataFrame, SessionContext};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -93,9 +93,7 @@ pub(super) async fn write(folder: &Folder, file: &str, rows: DataFrame) -> Resul
     }
     folder.settle(file)?;
     match folder.digest(file).await? {
-        Some((bytes, sha256)) => {
-            Ok(Some(Segment { file: file.to_owned(), rows, bytes, sha256 }))
-        }
+        Some((bytes, sha256)) => Ok(Some(Segment { file: file.to_owned(), rows, bytes, sha256 })),
         None => Err(Error::Failed(format!(
             "the state of the series: '{file}' was written to '{}' and is not there",
             folder.shown()

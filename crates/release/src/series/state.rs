@@ -124,8 +124,8 @@ pub(super) struct Published {
 
 impl Claim {
     pub(super) fn new(job: &str, state: Option<&State>) -> Self {
-        let published = state
-            .map(|state| Published { series: state.series.clone(), version: state.version });
+        let published =
+            state.map(|state| Published { series: state.series.clone(), version: state.version });
         Self { kind: KIND.to_owned(), job: job.to_owned(), published }
     }
 
@@ -289,7 +289,9 @@ mod tests {
         state.check_continues(&job(JOB)).unwrap();
         state.check_continues(&job(&JOB.replace(r#""age", "zip""#, r#""zip", "age""#))).unwrap();
         // The default by its name.
-        state.check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"rounded\""))).unwrap();
+        state
+            .check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"rounded\"")))
+            .unwrap();
         for (from, to, told) in [
             ("k = 10", "k = 9", "k is not what the series was begun with"),
             ("k = 10", "k = 10\nl = 2", "leave l out again"),
@@ -314,7 +316,9 @@ mod tests {
 
     #[test]
     fn other_files_are_no_state() {
-        for text in ["", "{}", r#"{"kind": "anonymize-release/1", "job": "census", "published": null}"#] {
+        for text in
+            ["", "{}", r#"{"kind": "anonymize-release/1", "job": "census", "published": null}"#]
+        {
             let error = Claim::from_json(text.as_bytes(), "state.json").unwrap_err();
             assert!(error.to_string().contains("is not the state of a series"), "{error}");
             assert!(State::from_json(text.as_bytes(), "x").is_err());

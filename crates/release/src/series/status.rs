@@ -65,7 +65,10 @@ async fn current_state(
 ) -> Result<(State, manifest::Series)> {
     let folder = folder(job, host)?;
     let facts = manifest.and_then(|manifest| manifest.series.clone()).ok_or_else(|| {
-        Error::Failed(format!("there is no release of a series at '{}' yet: run the job first", job.output.path))
+        Error::Failed(format!(
+            "there is no release of a series at '{}' yet: run the job first",
+            job.output.path
+        ))
     })?;
     let state = read_current(&folder, job, &facts).await?;
     Ok((state, facts))
@@ -106,7 +109,12 @@ mod tests {
             rows_held: 0,
             persons_waiting: 3,
         };
-        Status { current, nights: live.iter().map(night).collect(), withdrawn_on_request: 0, min_live: None }
+        Status {
+            current,
+            nights: live.iter().map(night).collect(),
+            withdrawn_on_request: 0,
+            min_live: None,
+        }
     }
 
     #[test]

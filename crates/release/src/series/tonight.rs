@@ -62,7 +62,11 @@ pub(crate) struct Tonight {
 
 impl Tonight {
     /// Reads and verifies what the pointer names, and makes it known to the session as [`MEMBERS`] and [`LAST`].
-    pub(crate) async fn open(job: &Job, context: &SessionContext, begin: Begin<'_>) -> Result<Self> {
+    pub(crate) async fn open(
+        job: &Job,
+        context: &SessionContext,
+        begin: Begin<'_>,
+    ) -> Result<Self> {
         let Some(section) = job.series.clone() else {
             return Err(Error::job("the job is no series; write [series] with state = \"…\""));
         };
@@ -325,8 +329,8 @@ fn check_unpublished(
     current: Option<&manifest::Series>,
 ) -> Result<()> {
     let published = claim.and_then(|claim| claim.published.as_ref());
-    let foreign = published
-        .filter(|published| current.is_none_or(|current| current.id != published.series));
+    let foreign =
+        published.filter(|published| current.is_none_or(|current| current.id != published.series));
     match (foreign, &job.series) {
         (Some(published), Some(section)) => Err(Error::job(format!(
             "series: '{}' holds the state of series {}, and the output '{}' no release of it. If its releases are lost, \
@@ -350,9 +354,12 @@ mod tests {
         ] {
             assert!(is_ours(name), "{name}");
         }
-        for name in
-            ["state.json", "series-1.json", "members.parquet", "series-20261116T020000Z-0000000a.txt"]
-        {
+        for name in [
+            "state.json",
+            "series-1.json",
+            "members.parquet",
+            "series-20261116T020000Z-0000000a.txt",
+        ] {
             assert!(!is_ours(name), "{name}");
         }
     }

@@ -35,7 +35,11 @@ fn gaps(nights: &Nights, before: &Tree, after: &Tree, run: &str) -> Vec<(&'stati
     let released = output.join("releases").join(run);
     let staged = output.join(".staging").join(run);
     let below = |place: &Path| -> Tree {
-        after.range(place.to_owned()..).take_while(|(path, _)| path.starts_with(place)).map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+        after
+            .range(place.to_owned()..)
+            .take_while(|(path, _)| path.starts_with(place))
+            .map(|(path, bytes)| (path.clone(), bytes.clone()))
+            .collect()
     };
     let one = |path: PathBuf| Tree::from([(path.clone(), after[&path].clone())]);
     let mut files = before.clone();

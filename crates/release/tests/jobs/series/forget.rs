@@ -66,11 +66,17 @@ async fn who_is_still_there_or_was_never_there_is_not_forgotten() {
     ] {
         let error = forget(&nights.job().unwrap(), &nights.host, key, false).await.unwrap_err();
         assert!(error.to_string().contains(told), "{error}");
-        assert!(!error.to_string().contains("170") && !error.to_string().contains("Smith"), "{error}");
+        assert!(
+            !error.to_string().contains("170") && !error.to_string().contains("Smith"),
+            "{error}"
+        );
     }
     nights.seed = "another secret of the tests".to_owned();
     let error = forget(&nights.job().unwrap(), &nights.host, "170", false).await.unwrap_err();
-    assert!(matches!(&error, Error::Job(text) if text.contains("the seed is not the one")), "{error}");
+    assert!(
+        matches!(&error, Error::Job(text) if text.contains("the seed is not the one")),
+        "{error}"
+    );
     assert_eq!(crate::tree(nights.directory.path()), before);
 }
 

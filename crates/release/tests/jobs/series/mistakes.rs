@@ -200,14 +200,22 @@ fn mistakes_in_the_section_say_what_to_write() {
     let cases: [(&str, &str, &str); 12] = [
         ("privacy_unit = \"person\"", "", "write privacy_unit = \"person_id\""),
         ("seed = \"a secret of the tests\"", "", "write seed = { env = \"NAME\" }"),
-        ("k = 5", "k = 5\nmethod = \"classfly_complete\"", "forms no classes that could stay together"),
+        (
+            "k = 5",
+            "k = 5\nmethod = \"classfly_complete\"",
+            "forms no classes that could stay together",
+        ),
         ("k = 5", "k = 5\nclass_id = true", "class_id is not needed"),
         ("k = 5", "k = 5\nunit_share = 0.5", "leave unit_share out"),
         ("[checks]", "format = \"csv\"\n[checks]", "only Parquet gives them back"),
         ("/state\"", "/out/state\"", "are in one another"),
         ("/state\"", "/people.csv/state\"", "and input 'people' are in one another"),
         ("/state\"", "/*\"", "without *, ?, [ and ]"),
-        ("/state\"", "/state\"\nleavers = \"drop\"", "unknown variant `drop`, expected `hold` or `withdraw`"),
+        (
+            "/state\"",
+            "/state\"\nleavers = \"drop\"",
+            "unknown variant `drop`, expected `hold` or `withdraw`",
+        ),
         ("/state\"", "/state\"\nnewcomers_every = 0", "nonzero"),
         ("[checks]", "[checks]\nmax_new = 2", "max_new must be between 0 and 1"),
     ];

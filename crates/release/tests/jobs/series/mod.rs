@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anonymize_release::store::Location;
-use anonymize_release::{Error, Job, Manifest, Outcome, RunOptions, current, register_release, run};
+use anonymize_release::{
+    Error, Job, Manifest, Outcome, RunOptions, current, register_release, run,
+};
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::util::display::array_value_to_string;
@@ -91,7 +93,8 @@ impl Nights {
         let rows = people.into_iter().map(|Person { id, disease }| {
             format!("{id},{},0{},{disease}\n", 20 + id * 7 % 50, 2130 + id % 10)
         });
-        let text: String = ["person,age,zip,disease\n".to_owned()].into_iter().chain(rows).collect();
+        let text: String =
+            ["person,age,zip,disease\n".to_owned()].into_iter().chain(rows).collect();
         std::fs::write(self.directory.path().join("people.csv"), text).unwrap();
     }
 
@@ -107,15 +110,14 @@ impl Nights {
     /// The published rows by cohort, as texts.
     pub async fn published(&self) -> Cohorts {
         let manifest = self.manifest().await.unwrap();
-        let context = SessionContext::new_with_config_rt(
-            self.host.copied_config(),
-            self.host.runtime_env(),
-        );
+        let context =
+            SessionContext::new_with_config_rt(self.host.copied_config(), self.host.runtime_env());
         register_release(&context, &self.output, &manifest.tables[0], "released").await.unwrap();
         let batches = context.table("released").await.unwrap().collect().await.unwrap();
         let mut found = Cohorts::new();
         for batch in &batches {
-            let cohorts = batch.column_by_name("cohort").unwrap().as_primitive::<Int64Type>().clone();
+            let cohorts =
+                batch.column_by_name("cohort").unwrap().as_primitive::<Int64Type>().clone();
             for row in 0..batch.num_rows() {
                 let shown = ["age", "zip", "disease"].map(|name| {
                     array_value_to_string(batch.column_by_name(name).unwrap(), row).unwrap()
@@ -137,16 +139,15 @@ impl Nights {
     pub async fn state_now(&self) -> Value {
         let facts = self.manifest().await.unwrap().series.unwrap();
         let bytes = self.file(&format!("{}/{}", self.state, facts.state)).await;
-        serde_json::from_slice(&bytes.expect("the pointer names a state that is not there")).unwrap()
+        serde_json::from_slice(&bytes.expect("the pointer names a state that is not there"))
+            .unwrap()
     }
 
     /// Everybody in the state that the pointer names, with the cohort. Nobody is there twice.
     pub async fn members(&self) -> BTreeMap<Vec<u8>, i64> {
         let state = self.state_now().await;
-        let context = SessionContext::new_with_config_rt(
-            self.host.copied_config(),
-            self.host.runtime_env(),
-        );
+        let context =
+            SessionContext::new_with_config_rt(self.host.copied_config(), self.host.runtime_env());
         let mut members = BTreeMap::new();
         for segment in state["segments"].as_array().unwrap() {
             let url = format!("{}/{}", self.state, segment["file"].as_str().unwrap());

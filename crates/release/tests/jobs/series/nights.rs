@@ -46,7 +46,10 @@ async fn a_cohort_without_a_member_repeats_its_rows_and_the_others_go_on() {
     let first = nights.published().await;
     // Everybody else has another disease tonight.
     let changed = people(0..200).into_iter().filter(|person| person.id != 17);
-    let changed = changed.map(|person| Person { disease: if person.id % 2 == 0 { "Gout" } else { "Mumps" }, ..person });
+    let changed = changed.map(|person| Person {
+        disease: if person.id % 2 == 0 { "Gout" } else { "Mumps" },
+        ..person
+    });
     let facts = nights.night(changed).await.unwrap().manifest.series.unwrap();
     let second = nights.published().await;
     assert_eq!(ids(&first), ids(&second));
@@ -115,7 +118,8 @@ async fn held_cohorts_are_marked_on_request() {
     let mut nights = Nights::new();
     nights.series = "held = true".to_owned();
     let manifest = nights.night(people(0..100)).await.unwrap().manifest;
-    let columns: Vec<&str> = manifest.tables[0].schema.iter().map(|column| column.name.as_str()).collect();
+    let columns: Vec<&str> =
+        manifest.tables[0].schema.iter().map(|column| column.name.as_str()).collect();
     assert!(columns.contains(&"cohort") && columns.contains(&"held"), "{columns:?}");
     assert!(!columns.contains(&"person"), "{columns:?}");
     nights.night(people(1..100)).await.unwrap();
@@ -153,7 +157,11 @@ async fn nobody_else_reads_the_state_and_old_states_go() {
         assert_eq!(mode(&Path::new(&nights.state).join(name)), 0o600, "{name}");
     }
     let of = |start: &str| names.iter().filter(|name| name.starts_with(start)).count();
-    assert_eq!((names.len(), of("members-"), of("series-"), of("state.json")), (4, 2, 1, 1), "{names:?}");
+    assert_eq!(
+        (names.len(), of("members-"), of("series-"), of("state.json")),
+        (4, 2, 1, 1),
+        "{names:?}"
+    );
 }
 
 #[tokio::test]
