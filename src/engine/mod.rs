@@ -24,7 +24,7 @@ mod wire;
 #[cfg(feature = "cluster")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
-pub use exec::{AnonymizeExec, SeriesFigures};
+pub use exec::{AnonymizeExec, SeriesFigures, person_in_series};
 #[cfg(feature = "cells")]
 pub use exec::CellExec;
 pub use options::{

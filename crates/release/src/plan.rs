@@ -4,7 +4,7 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{
-    Anonymize, Hierarchy, Options, Place, Published, Relation, plan_privacy_report,
+    Anonymize, Hierarchy, Options, Place, Published, Relation, SeriesTables, plan_privacy_report,
     plan_utility_report,
 };
 
@@ -23,16 +23,7 @@ pub(crate) enum Newcomers {
     Wait,
 }
 
-/// Who gets which cohort tonight.
-pub(crate) async fn new_members(
-    job: &Job,
-    context: &SessionContext,
-    newcomers: Newcomers,
-) -> Result<DataFrame> {
-    anonymize(job, context, Some("members"), newcomers).await
-}
-
-/// The release; of several tables the one that is named.
+/// The release; of two tables the one that is named.
 pub(crate) async fn anonymize(
     job: &Job,
     context: &SessionContext,
@@ -63,7 +54,15 @@ async fn add_series(
         Ok::<_, Error>(Relation::Plan(Box::new(plan)))
     };
     let (members, last) = (relation(MEMBERS).await?, relation(LAST).await?);
-    let _ = (options, series, newcomers, members, last); //ENGINE
+    options.series = Some(SeriesTables { members, last });
+    options.leavers = Some(series.leavers.to_string());
+    options.changes = Some(series.changes.to_string());
+    options.held = series.held.then_some(true);
+    let newcomers = match newcomers {
+        Newcomers::Group => "group",
+        Newcomers::Wait => "wait",
+    };
+    options.newcomers = Some(newcomers.to_owned());
     Ok(())
 }
 

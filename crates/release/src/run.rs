@@ -208,10 +208,10 @@ async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) 
         Some(tonight) => plan(job, context, tonight.newcomers()).await?,
         None => planned.clone(),
     };
-    let written = write(job, context, planned, target.staging, observer).await?;
-    let segment = match target.tonight {
-        Some(tonight) => tonight.write_newcomers(job, context).await?,
-        None => None,
+    let (written, newcomers) = write(job, context, planned, target.staging, observer).await?;
+    let segment = match (target.tonight, newcomers) {
+        (Some(tonight), Some(newcomers)) => tonight.write_newcomers(context, newcomers).await?,
+        _ => None,
     };
     observer.phase(Phase::Verify);
     let mut findings = verify(job, context, &written, observer).await?;

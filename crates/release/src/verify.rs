@@ -228,7 +228,7 @@ async fn counts(
     };
     let missing = match written.first().and_then(|table| table.series) {
         // Rows of held cohorts stand for their members, whoever of them is there tonight.
-        Some(figures) => figures.persons_waiting,
+        Some(figures) => rows_original.saturating_sub(figures.persons),
         None => rows_original.saturating_sub(rows_published),
     };
     Ok(Counts { rows_original, rows_published, rows_suppressed: missing + starred })

@@ -8,6 +8,7 @@ use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -18,7 +19,7 @@ use crate::job::{Format, Job};
 use crate::place::new_release;
 use crate::plan::{self, Newcomers};
 use crate::progress::Observer;
-use crate::series::Figures;
+use crate::series::{Figures, compute};
 use crate::sql::{identifier, literal};
 
 /// What stands for a missing value in the name of a directory, as Hive, Spark and DuckDB read it.
@@ -36,9 +37,12 @@ pub(crate) struct Written {
     pub(crate) rows: u64,
     /// How the rows of persons lie in the classes, which nobody can tell from what is published.
     pub(crate) persons: Vec<(&'static str, f64)>,
-    /// What the operator counted of a series.
+    /// How the night of a series went.
     pub(crate) series: Option<Figures>,
 }
+
+/// What was written, and what is left to write: the persons of tonight's new cohorts, in a series.
+pub(crate) type Tables = (Vec<Written>, Option<SendableRecordBatchStream>);
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
 pub(crate) async fn plan(
@@ -82,9 +86,9 @@ pub(crate) async fn write(
     release: DataFrame,
     staging: &str,
     observer: &dyn Observer,
-) -> Result<Vec<Written>> {
+) -> Result<Tables> {
     if job.has_two_tables() {
-        return write_both(job, context, release, staging).await;
+        return Ok((write_both(job, context, release, staging).await?, None));
     }
     let schema = Arc::clone(release.schema().inner());
     let url = format!("{staging}published/");
@@ -93,11 +97,15 @@ pub(crate) async fn write(
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
-    let counted = collect(Arc::clone(&plan), task).await.map_err(failed)?;
-    let rows = rows_in(&counted);
+    let (mut plan, mut newcomers, mut counted) = (plan, None, None);
+    if job.series.is_some() {
+        let night = compute(plan, Arc::clone(&task)).await.map_err(failed)?;
+        (plan, newcomers, counted) = (night.write, Some(night.newcomers), Some(night.figures));
+    }
+    let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
     let persons = persons_in(&plan);
-    let series = job.series.as_ref().map(|_| Figures::of(&plan)).transpose()?;
-    Ok(vec![Written { name: "published", url, schema, rows, persons, series }])
+    let series = counted.map(|counted| Figures::new(counted, rows, job.withdraws()));
+    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], newcomers))
 }
 
 /// The number of rows that a plan says it has written.

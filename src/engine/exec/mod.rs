@@ -47,6 +47,7 @@ pub(super) use hierarchies::{resolve, resolve_levels};
 pub(super) use pass_through::common_plan_methods;
 pub use metrics::SeriesFigures;
 pub(super) use pipeline::running;
+pub use series::person_in_series;
 #[cfg(feature = "cluster")]
 pub use redact::RedactErrorsExec;
 

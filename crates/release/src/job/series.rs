@@ -68,6 +68,13 @@ impl fmt::Display for Changes {
     }
 }
 
+impl Job {
+    /// Whether cohorts of which a member is missing are left out.
+    pub(crate) fn withdraws(&self) -> bool {
+        self.series.as_ref().is_some_and(|series| series.leavers == Leavers::Withdraw)
+    }
+}
+
 impl Series {
     /// Whether the newcomers of this night are grouped. The first night is number 1, and all its persons are new.
     pub(crate) fn groups_newcomers(&self, night: u64) -> bool {
@@ -98,6 +105,12 @@ impl Series {
         if options.class_id == Some(true) {
             return Err(Error::job(
                 "series: a release of a series publishes its cohorts, so class_id is not needed; leave it out",
+            ));
+        }
+        if options.suppression_limit.is_some() {
+            return Err(Error::job(
+                "series: newcomers who fit nowhere wait for a later night, and nobody else is left out; leave \
+                 suppression_limit out, and limit them with max_suppressed in [checks]",
             ));
         }
         if options.unit_share.is_some() {

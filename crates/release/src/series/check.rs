@@ -8,12 +8,13 @@ use datafusion::prelude::SessionContext;
 use super::figures::Figures;
 use super::tonight::Tonight;
 use crate::error::{Error, Result};
-use crate::job::{Job, Leavers};
+use crate::job::Job;
 use crate::manifest::Check;
 use crate::plan::cohort_report;
 use crate::progress::Observer;
 use crate::sql::{LAST, MEMBERS, NEWCOMERS, PUBLISHED, identifier};
 use crate::verify::{Findings, Limit, broken_promise, report};
+use datafusion_anonymize::SeriesFigures;
 
 /// The largest share of new and of missing persons, where the job names none: a table whose keys were changed is full of
 /// strangers, and grouping them again would put everybody into a second cohort.
@@ -59,14 +60,17 @@ impl Tonight {
         let mut limits = Vec::new();
         // On the first night everybody is new.
         if let Some(last) = self.before.nights.last() {
-            let tonight = figures.persons_known + figures.persons_new;
-            let new = figures.persons_new.saturating_sub(last.waiting);
+            let SeriesFigures { persons_known, persons_gone, persons_new, .. } = figures.counted;
+            let known = persons_known - persons_gone;
+            let tonight = known + persons_new;
+            // Those who waited were new on the night before.
+            let new = persons_new.saturating_sub(last.waiting);
             limits.push((
                 at_most("max_new", checks.max_new.unwrap_or(MOST)).judge(None, share(new, tonight).or(Some(0.0))),
                 "if the keys of persons have changed, bring the old ones back; if so many persons are new, write a larger \
                  max_new in [checks]",
             ));
-            let gone = last.persons.saturating_sub(figures.persons_known);
+            let gone = last.persons.saturating_sub(known);
             limits.push((
                 at_most("max_gone", checks.max_gone.unwrap_or(MOST)).judge(None, share(gone, last.persons).or(Some(0.0))),
                 "if the keys of persons have changed or rows are missing, bring them back; if so many persons have left, \
@@ -129,7 +133,7 @@ async fn check_cohorts(
     );
     let [unknown, broken, grown, lost_new, lost, back, small, published, ever] =
         row(context, &query).await?;
-    let lost = if leaves_out(job) { 0 } else { lost };
+    let lost = if job.withdraws() { 0 } else { lost };
     for (cohorts, what) in [
         (unknown, "are published and the state does not know them"),
         (broken, "are not published whole"),
@@ -143,12 +147,8 @@ async fn check_cohorts(
             unmet.push(format!("{cohorts} cohorts {what}"));
         }
     }
-    (figures.cohorts_published, figures.cohorts_ever) = (published, ever);
+    (figures.cohorts, figures.cohorts_ever) = (published, ever);
     Ok(())
-}
-
-fn leaves_out(job: &Job) -> bool {
-    job.series.as_ref().is_some_and(|series| series.leavers == Leavers::Withdraw)
 }
 
 /// All rows of a cohort publish the same quasi-identifiers.

@@ -1,7 +1,7 @@
 //! Where the state of a series is: a directory that nobody else can look into, or a prefix of an object store.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -62,8 +62,16 @@ impl Folder {
         owner_only(directory, 0o700).map_err(failed)
     }
 
-    /// The files that are there.
+    /// The files that are there, also those that a writer had not finished when it was killed.
     pub(super) async fn names(&self) -> Result<Vec<String>> {
+        if let Some(directory) = &self.directory {
+            let failed = |error: std::io::Error| self.failed("list", "", error);
+            let entries =
+                fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+            let entries: Vec<fs::DirEntry> = entries.map_err(failed)?;
+            let names = entries.iter().filter_map(|entry| entry.file_name().into_string().ok());
+            return Ok(names.collect());
+        }
         let listed = self.location.store.list_with_delimiter(Some(&self.location.path)).await;
         let objects = listed.map_err(|error| self.failed("list", "", error))?.objects;
         let names = objects.iter().filter_map(|object| object.location.filename());
@@ -117,6 +125,14 @@ impl Folder {
 
     /// Removes a file; one that is not there is no mistake.
     pub(super) async fn remove(&self, name: &str) -> Result<()> {
+        if let Some(directory) = &self.directory {
+            return match fs::remove_file(directory.join(name)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    Err(self.failed("remove", name, error))
+                }
+                _ => Ok(()),
+            };
+        }
         match self.location.store.delete(&self.path(name)).await {
             Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(self.failed("remove", name, error)),

@@ -5,13 +5,7 @@
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::logical_expr::when;
 use datafusion::prelude::{Expr, SessionContext, col, ident, lit};
-use datafusion_anonymize::SeedSource; //ENGINE
-fn hash_person(
-    _: &datafusion_anonymize::Secret,
-    _: &ScalarValue,
-) -> datafusion::error::Result<[u8; 16]> {
-    Ok([0; 16])
-} //ENGINE
+use datafusion_anonymize::{SeedSource, person_in_series};
 
 use super::folder::Folder;
 use super::members;
@@ -78,7 +72,7 @@ async fn person(job: &Job, context: &SessionContext, key: &str) -> Result<[u8; 1
     let Some(SeedSource::Given(Ok(secret))) = &job.anonymize.seed else {
         return Err(Error::job("series: the seed is missing"));
     };
-    let hash = hash_person(secret, &key).map_err(failed)?;
+    let hash = person_in_series(secret, &key).map_err(failed)?;
     let same = rows.filter(ident(unit).eq(lit(key))).map_err(failed)?;
     match same.count().await.map_err(failed)? {
         0 => Ok(hash),

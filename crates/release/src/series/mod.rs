@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | 1. lock the output, read its pointer, and the state that the pointer names; verify both, and the last release | nothing was written |
 //! | 2. claim the folder if nobody has; remove what neither the pointer nor its state name | the next run does the rest |
-//! | 3. write the release to `.staging/` of the output | a stray there |
+//! | 3. compute release and new cohorts at once, write the release to `.staging/` of the output | a stray there |
 //! | 4. write `members-RUN.parquet`, the persons of tonight's new cohorts | a stray in the state, too: nobody reads a segment that no state names |
 //! | 5. read both back: every cohort whole, nobody in two, nothing of the last release lost | as before |
 //! | 6. write `series-RUN.json`, which names all segments with their SHA-256 | one more stray: nobody reads a state that no pointer names |
@@ -39,12 +39,14 @@ mod figures;
 mod folder;
 mod forget;
 mod members;
+mod once;
 mod state;
 mod status;
 mod tonight;
 
 pub(crate) use figures::Figures;
 pub use forget::{Forgotten, forget};
+pub(crate) use once::compute;
 pub use state::{NEW_SERIES_COST, Night};
 pub use status::{Status, history, status};
 pub(crate) use tonight::{Begin, Recorded, Tonight, register_empty};

@@ -5,19 +5,20 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::TableReference;
 use datafusion::datasource::empty::EmptyTable;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionContext, col, lit};
 
 use super::figures::Figures;
 use super::folder::Folder;
-use super::members;
 use super::state::{CLAIM, Claim, NEW_SERIES_COST, Night, Segment, State};
+use super::{members, once};
 use crate::checksum::sha256;
 use crate::current::{check_files, register_release};
 use crate::error::{Error, Result};
 use crate::job::{Job, Series};
 use crate::manifest::{self, Manifest};
 use crate::place::is_release;
-use crate::plan::{self, Newcomers};
+use crate::plan::Newcomers;
 use crate::sql::{LAST, MEMBERS, NEWCOMERS};
 
 /// The last release as it was written, with cohorts that somebody had withdrawn.
@@ -155,10 +156,11 @@ impl Tonight {
     /// Writes the persons of tonight's new cohorts, and makes them known to the session as [`NEWCOMERS`].
     pub(crate) async fn write_newcomers(
         &self,
-        job: &Job,
         context: &SessionContext,
+        rows: SendableRecordBatchStream,
     ) -> Result<Option<Segment>> {
-        let rows = plan::new_members(job, context, self.newcomers()).await?;
+        let failed = |error| Error::query("writing the state of the series", error);
+        let rows = once::frame(context, rows).map_err(failed)?;
         let folder = self.scratch.as_ref().unwrap_or(&self.folder);
         let segment = members::write(folder, &State::segment(&self.run), rows).await?;
         members::register(context, NEWCOMERS, (folder, segment.as_slice()))?;
@@ -171,13 +173,14 @@ impl Tonight {
         state.release.clone_from(&self.run);
         state.version += 1;
         state.segments.extend(segment);
+        let counted = figures.counted;
         state.nights.push(Night {
             release: self.run.clone(),
             cohorts: figures.cohorts_ever,
             live: figures.live(),
-            held: figures.cohorts_held,
-            persons: figures.persons(),
-            waiting: figures.persons_waiting,
+            held: counted.cohorts_held,
+            persons: figures.persons,
+            waiting: counted.persons_waiting,
         });
         let text = state.to_json()?;
         let facts = manifest::Series {
@@ -187,10 +190,10 @@ impl Tonight {
             state_sha256: sha256(text.as_bytes()),
             leavers: self.section.leavers,
             changes: self.section.changes,
-            cohorts: figures.cohorts_published,
-            cohorts_held: figures.cohorts_held,
-            rows_held: figures.rows_held,
-            persons_waiting: figures.persons_waiting,
+            cohorts: figures.cohorts,
+            cohorts_held: counted.cohorts_held,
+            rows_held: counted.rows_held,
+            persons_waiting: counted.persons_waiting,
         };
         Ok(Recorded { state, text, facts })
     }
@@ -229,7 +232,9 @@ async fn remove_strays(folder: &Folder, needed: &[String]) -> Result<()> {
 
 /// Whether a name is one that a run gives: nothing else is ever removed.
 fn is_ours(name: &str) -> bool {
-    let state = name.trim_start_matches('.').trim_end_matches(".new");
+    // A file that a writer had not finished ends in # and a number.
+    let unfinished = name.rsplit_once('#').map_or(name, |(finished, _)| finished);
+    let state = unfinished.trim_start_matches('.').trim_end_matches(".new");
     let run = |start, end| state.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
     run("series-", ".json").or_else(|| run("members-", ".parquet")).is_some_and(is_release)
 }
@@ -351,6 +356,7 @@ mod tests {
             "series-20261116T020000Z-0000000a.json",
             ".series-20261116T020000Z-0000000a.json.new",
             "members-20261116T020000Z-0000000a.parquet",
+            "members-20261116T020000Z-0000000a.parquet#1",
         ] {
             assert!(is_ours(name), "{name}");
         }
