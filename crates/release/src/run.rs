@@ -127,6 +127,7 @@ pub async fn run_until(
 async fn try_out(prepared: &Prepared, release: &str, options: &RunOptions) -> Result<Manifest> {
     let Prepared { job, context, .. } = prepared;
     let scratch = Scratch::new(context)?;
+    let url = scratch.url();
     let (mut found, mut tonight) = (None, None);
     if job.series.is_some() {
         let place = Place::new(&context.runtime_env(), &job.locate(&job.output.path))?;
@@ -135,11 +136,11 @@ async fn try_out(prepared: &Prepared, release: &str, options: &RunOptions) -> Re
             release,
             found: found.as_ref(),
             new_series: options.new_series,
-            scratch: Some(&scratch.url()),
+            scratch: Some(&url),
         };
         tonight = Some(Tonight::open(job, context, begin).await?);
     }
-    let target = Target { staging: &scratch.url(), tonight: tonight.as_ref() };
+    let target = Target { staging: &url, tonight: tonight.as_ref() };
     let made = make(prepared, target, options.observer.as_ref()).await?;
     made.into_manifest(job, release, found.as_ref())
 }

@@ -101,13 +101,14 @@ impl Forgetting<'_> {
     ) -> Result<Forgotten> {
         let Self { job, folder, run, .. } = self;
         let found = place.find().await?;
-        let Some(manifest) = found.manifest.as_ref().filter(|found| found.series.is_some()) else {
+        let current = found.manifest.as_ref();
+        let current = current.and_then(|manifest| Some((manifest, manifest.series.as_ref()?)));
+        let Some((manifest, facts)) = current else {
             return Err(Error::Failed(format!(
                 "there is no release of a series at '{}' yet, so nobody is remembered",
                 job.output.path
             )));
         };
-        let Some(facts) = &manifest.series else { return Err(Error::Cancelled) };
         let mut state = read_current(folder, job, facts).await?;
         state.check_continues(job)?;
         members::verify(folder, &state.segments).await?;
@@ -119,8 +120,7 @@ impl Forgetting<'_> {
         };
         state.segments[at] = self.rewrite(&state.segments[at], person).await?;
         state.version += 1;
-        let is_withdrawn = withdraw && !state.withdrawn.contains(&cohort);
-        if is_withdrawn {
+        if withdraw && !state.withdrawn.contains(&cohort) {
             state.withdrawn.push(cohort);
         }
         let published = self.publish((place, lock), &found, (&state, manifest)).await;

@@ -25,8 +25,8 @@ const AT_ONCE: usize = 4;
 /// A person by a keyed hash, and the cohort.
 pub(super) fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
-        Field::new("person", DataType::FixedSizeBinary(16), false),
-        Field::new("cohort", DataType::Int64, false),
+        Field::new("person", DataType::FixedSizeBinary(16), true),
+        Field::new("cohort", DataType::Int64, true),
     ]))
 }
 
