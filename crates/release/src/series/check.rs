@@ -4,6 +4,7 @@
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::SeriesFigures;
 
 use super::figures::Figures;
 use super::tonight::Tonight;
@@ -14,7 +15,6 @@ use crate::plan::cohort_report;
 use crate::progress::Observer;
 use crate::sql::{LAST, MEMBERS, NEWCOMERS, PUBLISHED, identifier};
 use crate::verify::{Findings, Limit, broken_promise, report};
-use datafusion_anonymize::SeriesFigures;
 
 /// The largest share of new and of missing persons, where the job names none: a table whose keys were changed is full of
 /// strangers, and grouping them again would put everybody into a second cohort.
@@ -65,14 +65,16 @@ impl Tonight {
             let tonight = known + persons_new;
             // Those who waited were new on the night before.
             let new = persons_new.saturating_sub(last.waiting);
+            let limit = at_most("max_new", checks.max_new.unwrap_or(MOST));
             limits.push((
-                at_most("max_new", checks.max_new.unwrap_or(MOST)).judge(None, share(new, tonight).or(Some(0.0))),
+                limit.judge(None, share(new, tonight).or(Some(0.0))),
                 "if the keys of persons have changed, bring the old ones back; if so many persons are new, write a larger \
                  max_new in [checks]",
             ));
             let gone = last.persons.saturating_sub(known);
+            let limit = at_most("max_gone", checks.max_gone.unwrap_or(MOST));
             limits.push((
-                at_most("max_gone", checks.max_gone.unwrap_or(MOST)).judge(None, share(gone, last.persons).or(Some(0.0))),
+                limit.judge(None, share(gone, last.persons).or(Some(0.0))),
                 "if the keys of persons have changed or rows are missing, bring them back; if so many persons have left, \
                  write a larger max_gone in [checks]",
             ));
@@ -116,19 +118,19 @@ async fn check_cohorts(
            GROUP BY cohort),
          shown AS (SELECT cohort, count(*) AS persons FROM {PUBLISHED} GROUP BY cohort),
          shown_last AS (SELECT cohort FROM {LAST} GROUP BY cohort),
-         both AS (
+         compared AS (
            SELECT known.cohort AS known, known.persons AS members, oldest, newest, shown.cohort AS shown,
-                  shown.persons AS rows, coalesce(known.cohort, shown.cohort) AS cohort
+                  shown.persons AS published, coalesce(known.cohort, shown.cohort) AS cohort
            FROM known FULL JOIN shown ON known.cohort = shown.cohort)
          SELECT count(*) FILTER (WHERE known IS NULL),
-                count(*) FILTER (WHERE rows <> members),
+                count(*) FILTER (WHERE published <> members),
                 count(*) FILTER (WHERE oldest <> newest),
                 count(*) FILTER (WHERE shown IS NULL AND newest = 1),
                 count(*) FILTER (WHERE shown IS NULL AND shown_last.cohort IS NOT NULL),
                 count(*) FILTER (WHERE shown IS NOT NULL AND newest = 0 AND shown_last.cohort IS NULL),
-                count(*) FILTER (WHERE rows < {k}),
+                count(*) FILTER (WHERE published < {k}),
                 count(shown), count(known)
-         FROM both LEFT JOIN shown_last ON both.cohort = shown_last.cohort",
+         FROM compared LEFT JOIN shown_last ON compared.cohort = shown_last.cohort",
         k = job.anonymize.k.unwrap_or(i64::MAX)
     );
     let [unknown, broken, grown, lost_new, lost, back, small, published, ever] =

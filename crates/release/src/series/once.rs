@@ -93,7 +93,7 @@ impl PartitionStream for ReadOnce {
         rows.unwrap_or_else(|| {
             let error: Result<_, DataFusionError> =
                 internal_err!("the rows of a night were read twice");
-            let once = stream::once(async { error }).boxed();
+            let once = stream::once(async move { error }).boxed();
             Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), once))
         })
     }

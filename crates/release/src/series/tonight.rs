@@ -235,7 +235,7 @@ fn is_ours(name: &str) -> bool {
     // A file that a writer had not finished ends in # and a number.
     let unfinished = name.rsplit_once('#').map_or(name, |(finished, _)| finished);
     let state = unfinished.trim_start_matches('.').trim_end_matches(".new");
-    let run = |start, end| state.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+    let run = |start: &str, end: &str| state.strip_prefix(start)?.strip_suffix(end);
     run("series-", ".json").or_else(|| run("members-", ".parquet")).is_some_and(is_release)
 }
 

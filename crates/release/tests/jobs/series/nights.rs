@@ -47,15 +47,15 @@ async fn a_cohort_without_a_member_repeats_its_rows_and_the_others_go_on() {
     // Everybody else has another disease tonight.
     let changed = people(0..200).into_iter().filter(|person| person.id != 17);
     let changed = changed.map(|person| Person {
-        disease: if person.id % 2 == 0 { "Gout" } else { "Mumps" },
+        disease: ["Gout", "Mumps", "Measles"][(person.id / 10 % 3) as usize],
         ..person
     });
     let facts = nights.night(changed).await.unwrap().manifest.series.unwrap();
     let second = nights.published().await;
     assert_eq!(ids(&first), ids(&second));
     let same = common(&first, &second).into_iter().filter(|same| *same).count() as u64;
-    assert!(same >= 1 && same == facts.cohorts_held, "{same} {facts:?}");
-    assert!(facts.rows_held >= 5 && facts.cohorts_held < facts.cohorts);
+    assert!(same >= 1 && facts.cohorts_held == 1, "{same} {facts:?}");
+    assert!(facts.rows_held >= 5 && same < facts.cohorts);
     nights.check().await;
 }
 
