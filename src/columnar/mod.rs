@@ -66,6 +66,7 @@ pub(crate) use pages::{
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
+pub use person::pseudonym;
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     Cover, Covers, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,

@@ -69,6 +69,14 @@ impl PersonHasher {
     }
 }
 
+/// The pseudonym of the person with the only key of an array, in the 16 bytes of [`MemberColumns`](super::MemberColumns).
+/// None if the key is missing.
+pub fn pseudonym(key: &ArrayRef, seed: Seed) -> Result<Option<[u8; 16]>> {
+    let mut hasher = PersonHasher::new(0, seed);
+    let persons = hasher.hash(std::slice::from_ref(key))?;
+    Ok(persons.first().filter(|_| hasher.nobody() == 0).map(|person| person.to_be_bytes()))
+}
+
 /// A key that may be missing.
 trait Key {
     /// Calls `hash` with the key as it is written.

@@ -26,7 +26,7 @@ pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
 pub use errors::redact_values;
 #[cfg(feature = "cells")]
 pub use exec::CellExec;
-pub use exec::{AnonymizeExec, SeriesFigures};
+pub use exec::{AnonymizeExec, SeriesFigures, person_in_series};
 pub use options::{
     Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Options, Place, Publish,
     Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,

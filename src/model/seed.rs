@@ -54,6 +54,13 @@ impl Secret {
         self.is_short
     }
 
+    /// A text by which the same secret is recognized. It is not the secret, and short secrets can be found from it by
+    /// trying, so it belongs where only the owner of the secret looks.
+    pub fn fingerprint(&self) -> String {
+        let Seed([one, other]) = self.seed(Purpose::SeriesFingerprint);
+        format!("{one:016x}{other:016x}")
+    }
+
     /// The seed of one use.
     pub fn seed(&self, purpose: Purpose) -> Seed {
         self.root.derive([purpose.name()].into_iter())
@@ -204,6 +211,14 @@ mod tests {
             return Err(Error::bug("an empty seed was accepted"));
         };
         assert!(empty.to_string().contains("openssl rand -hex 16"), "{empty}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_fingerprint_recognizes_a_secret() -> Result<()> {
+        let of = |text| Secret::from_text(text).map(|secret| secret.fingerprint());
+        assert_eq!(of("one")?, of("one")?);
+        assert_ne!(of("one")?, of("two")?);
         Ok(())
     }
 

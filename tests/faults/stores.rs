@@ -26,6 +26,8 @@ pub enum Fault {
     AnswerLost,
     /// It waits until the test lets it go on.
     Stalled,
+    /// Nothing happens any more, as if the program had been killed.
+    Killed,
 }
 
 /// Which operation goes wrong, and how many there have been.
@@ -46,12 +48,19 @@ impl Faults {
         Arc::new(Self { at, fault, seen: AtomicUsize::new(0), reached, go })
     }
 
+    /// How many operations there have been.
+    pub fn seen(&self) -> usize {
+        self.seen.load(Ordering::SeqCst)
+    }
+
     async fn run<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
-        if self.seen.fetch_add(1, Ordering::SeqCst) != self.at {
+        let seen = self.seen.fetch_add(1, Ordering::SeqCst);
+        let is_over = self.fault == Fault::Killed && seen > self.at;
+        if seen != self.at && !is_over {
             return operation.await;
         }
         match self.fault {
-            Fault::Refused => Err(full()),
+            Fault::Refused | Fault::Killed => Err(full()),
             Fault::AnswerLost => {
                 operation.await?;
                 Err(full())

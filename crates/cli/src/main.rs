@@ -5,7 +5,7 @@
 //!                                                 └─► run: script ─► statements, one by one
 //!                                                          ├─ output    rows to stdout
 //!                                                          └─ progress  seconds to stderr
-//!                                                     release, report: by the crate anonymize-release
+//!                                             release, series, report: by the crate anonymize-release
 //! ```
 //!
 //! Exit codes: 0 everything ran, 1 a statement failed, 2 the command line or the session is wrong,
@@ -19,6 +19,7 @@ mod release;
 mod report;
 mod run;
 mod script;
+mod series;
 #[cfg(feature = "serve")]
 mod serve;
 mod session;

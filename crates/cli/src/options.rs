@@ -12,11 +12,13 @@ use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 
 use crate::report::ReportArguments;
+use crate::series::SeriesTask;
 
 const EXAMPLES: &str = "\
 Examples:
   anonymize -f job.sql --memory-limit 2g
   anonymize release job.toml
+  anonymize series status job.toml
   anonymize report --job job.toml -o report.html
   anonymize publish -f two_tables.sql --quasi-identifiers qi.parquet --sensitive sa.parquet
   anonymize --format csv -c \"SELECT * FROM anonymize((SELECT * FROM 'patients.parquet'), k => 10,
@@ -140,6 +142,11 @@ pub enum Task {
     /// last release stays as it is and the exit code says so: 1 the release does not hold or a step
     /// failed, 2 the job has a mistake, 130 stopped.
     Release(ReleaseArguments),
+
+    /// Look after releases that follow each other: how a series stands, and who is forgotten
+    #[command(subcommand)]
+    Series(SeriesTask),
+
     /// Write a page about a release: sizes of groups, risks, losses, values before and after
     ///
     /// The page is one file that needs nothing else. It shows no value that fewer than --threshold records
@@ -154,6 +161,7 @@ impl Task {
             Self::Serve { .. } => "serve",
             Self::Publish(_) => "publish",
             Self::Release(_) => "release",
+            Self::Series(_) => "series",
             Self::Report(_) => "report",
         }
     }
@@ -169,6 +177,13 @@ pub struct ReleaseArguments {
     /// Measure the release and check it, and write nothing at the output
     #[arg(long)]
     pub dry_run: bool,
+
+    /// Begin another series at this output, whatever was there before
+    ///
+    /// The last release before and the first one after can be compared, and who compares them may narrow a person
+    /// down to fewer than k.
+    #[arg(long)]
+    pub new_series: bool,
 }
 
 /// The files of the two tables; .parquet, .csv or .json.

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anonymize_release::manifest::{Check, Manifest, Measure};
-use anonymize_release::{Error, Job, Observer, Outcome, Phase, RunOptions, run_until};
+use anonymize_release::{
+    Error, Job, NEW_SERIES_COST, Observer, Outcome, Phase, RunOptions, run_until,
+};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::interrupt;
@@ -31,7 +33,11 @@ pub async fn release(options: &Options, arguments: &ReleaseArguments) -> Result<
     }
     let observer = Arc::new(Shown { audience, name: job.name.clone(), progress: Mutex::new(None) });
     let told = Arc::clone(&observer);
-    let run_options = RunOptions { dry_run: arguments.dry_run, observer: told };
+    let ReleaseArguments { dry_run, new_series, .. } = *arguments;
+    if new_series && !options.quiet {
+        warn(&format!("{}: another series begins; {NEW_SERIES_COST}", job.name));
+    }
+    let run_options = RunOptions { dry_run, new_series, observer: told };
     // Who asks once waits for the clean-up, however long it takes.
     let interrupt = interrupt::watch(None);
     let stopped = interrupt.notified();
@@ -57,7 +63,8 @@ pub fn failure(name: &str, error: Error) -> Failure {
 }
 
 fn tell(job: &Job, outcome: &Outcome) {
-    let Manifest { name, release, counts, tables, checks, measures, .. } = &outcome.manifest;
+    let Manifest { name, release, counts, tables, checks, measures, series, .. } =
+        &outcome.manifest;
     if outcome.published {
         say(&format!("{name}: release {release} is published at {}", job.output.path));
     } else {
@@ -67,6 +74,13 @@ fn tell(job: &Job, outcome: &Outcome) {
         "{} rows read, {} published, {} suppressed",
         counts.rows_original, counts.rows_published, counts.rows_suppressed
     ));
+    if let Some(series) = series {
+        let live = series.cohorts - series.cohorts_held;
+        say(&format!(
+            "series {}, night {}: {live} cohorts live, {} held, {} persons wait",
+            series.id, series.night, series.cohorts_held, series.persons_waiting
+        ));
+    }
     if outcome.published {
         for table in tables {
             let bytes: u64 = table.files.iter().map(|file| file.bytes).sum();

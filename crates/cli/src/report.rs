@@ -142,6 +142,7 @@ async fn job_of_arguments(session: &Session, arguments: &ReportArguments) -> Res
         anonymize: options,
         output: Output::new(published),
         checks: Checks::default(),
+        series: None,
         directory,
     };
     if job.all_quasi_identifiers().is_empty() {

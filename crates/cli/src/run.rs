@@ -23,6 +23,7 @@ use crate::progress::{Audience, Progress};
 use crate::release::release;
 use crate::report::report;
 use crate::script::{Place, Script, Statement};
+use crate::series::series;
 use crate::session::Session;
 
 /// How long a statement may take to let go after Ctrl-C, before the program ends regardless.
@@ -69,6 +70,7 @@ pub async fn run(options: &Options) -> Result<(), Failure> {
     }
     match &options.task {
         Some(Task::Release(arguments)) => return release(options, arguments).await,
+        Some(Task::Series(task)) => return series(options, task).await,
         Some(Task::Report(arguments)) => return report(options, arguments).await,
         #[cfg(feature = "serve")]
         Some(Task::Serve(arguments)) => {

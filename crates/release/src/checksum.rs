@@ -2,7 +2,8 @@
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::{StreamExt, TryStreamExt};
-use object_store::{ObjectMeta, ObjectStoreExt};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
@@ -34,16 +35,33 @@ async fn file(
     object: &ObjectMeta,
     released: &str,
 ) -> object_store::Result<File> {
+    let (bytes, sha256) = digest(location.store.as_ref(), &object.location).await?;
+    let parts = object.location.prefix_match(&location.path).into_iter().flatten();
+    let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
+    Ok(File { path: format!("{released}/{}", parts.join("/")), bytes, sha256 })
+}
+
+/// The size and the SHA-256 of an object.
+pub(crate) async fn digest(
+    store: &dyn ObjectStore,
+    path: &Path,
+) -> object_store::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let mut bytes = 0u64;
-    let mut chunks = location.store.get(&object.location).await?.into_stream();
+    let mut chunks = store.get(path).await?.into_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk?;
         bytes += chunk.len() as u64;
         hash.update(&chunk);
     }
-    let parts = object.location.prefix_match(&location.path).into_iter().flatten();
-    let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
-    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(File { path: format!("{released}/{}", parts.join("/")), bytes, sha256 })
+    Ok((bytes, hexadecimal(&hash.finalize())))
+}
+
+/// The SHA-256 of a text.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -16,6 +16,7 @@
 //! | `place` | directories and object stores: lock, staging, pointer |
 //! | [`manifest`] | what a release says of itself |
 //! | `run` | the steps in their order, and what happens when one fails |
+//! | `series` | releases that follow each other: their state, and in which order both are published |
 //! | [`store`] | object stores by URL |
 //! | `current` | reading the current release |
 //! | [`report`] | a page about a release, for people |
@@ -32,6 +33,7 @@ mod progress;
 pub mod report;
 mod run;
 mod scratch;
+mod series;
 mod session;
 mod sql;
 pub mod store;
@@ -44,3 +46,4 @@ pub use job::Job;
 pub use manifest::Manifest;
 pub use progress::{Observer, Phase, Silent};
 pub use run::{Outcome, RunOptions, plan_release, run, run_until};
+pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};

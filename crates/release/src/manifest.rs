@@ -4,7 +4,7 @@ use datafusion_anonymize::round_measure;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::Format;
+use crate::job::{Changes, Format, Leavers};
 
 /// The name of the manifest, and of the pointer to the current release.
 pub const MANIFEST: &str = "manifest.json";
@@ -39,6 +39,34 @@ pub struct Manifest {
     pub measures: Vec<Measure>,
     /// The checks of the job, all of which hold.
     pub checks: Vec<Check>,
+    /// The series that the release belongs to, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub series: Option<Series>,
+}
+
+/// A release as one of a series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Series {
+    /// The series, by the name of its first release.
+    pub id: String,
+    /// The number of the release, from 1.
+    pub night: u64,
+    /// The file of the state that belongs to the release, in the folder that the job names.
+    pub state: String,
+    /// The SHA-256 of that file.
+    pub state_sha256: String,
+    /// What becomes of a cohort of which a member is missing.
+    pub leavers: Leavers,
+    /// Whether changed sensitive values are published.
+    pub changes: Changes,
+    /// Cohorts of this release.
+    pub cohorts: u64,
+    /// Those among them that repeat their last rows.
+    pub cohorts_held: u64,
+    /// Rows of those.
+    pub rows_held: u64,
+    /// Persons who wait for a cohort and are not published yet.
+    pub persons_waiting: u64,
 }
 
 /// A published table.

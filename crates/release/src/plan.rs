@@ -4,30 +4,74 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{
-    Anonymize, Hierarchy, Options, Place, Published, Relation, plan_privacy_report,
+    Anonymize, Hierarchy, Options, Place, Published, Relation, SeriesTables, plan_privacy_report,
     plan_utility_report,
 };
 
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, Series};
 use crate::session::reads_only;
-use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
+use crate::sql::{LAST, MEMBERS, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
 use crate::store::Location;
+
+/// What becomes of persons whom a series has not seen before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Newcomers {
+    /// They are grouped among themselves, as far as the requirement lets them.
+    Group,
+    /// All of them wait.
+    Wait,
+}
 
 /// The release; of two tables the one that is named.
 pub(crate) async fn anonymize(
     job: &Job,
     context: &SessionContext,
     publish: Option<&str>,
+    newcomers: Newcomers,
 ) -> Result<DataFrame> {
     let mut options = options(job, context).await?;
     options.publish = publish.map(str::to_owned);
+    if let Some(series) = &job.series {
+        add_series(&mut options, (series, newcomers), context).await?;
+    }
     if job.is_sliced() {
         options.bucket_id = Some(true);
     }
     let rows = context.table(TableReference::bare(ORIGINAL)).await;
     let release = rows.and_then(|rows| Anonymize::from(options).apply(rows));
     release.map_err(|error| Error::planning("anonymize", error))
+}
+
+/// The night of a series, by the tables that the session knows of it.
+async fn add_series(
+    options: &mut Options,
+    (series, newcomers): (&Series, Newcomers),
+    context: &SessionContext,
+) -> Result<()> {
+    let relation = async |name: &str| {
+        let plan = table(context, name).await?;
+        Ok::<_, Error>(Relation::Plan(Box::new(plan)))
+    };
+    let (members, last) = (relation(MEMBERS).await?, relation(LAST).await?);
+    options.series = Some(SeriesTables { members, last });
+    options.leavers = Some(series.leavers.to_string());
+    options.changes = Some(series.changes.to_string());
+    options.held = series.held.then_some(true);
+    let newcomers = match newcomers {
+        Newcomers::Group => "group",
+        Newcomers::Wait => "wait",
+    };
+    options.newcomers = Some(newcomers.to_owned());
+    Ok(())
+}
+
+/// The check of what was written, cohort by cohort: two of them may publish the same quasi-identifiers.
+pub(crate) async fn cohort_report(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+    let mut job = job.clone();
+    job.anonymize.quasi_identifiers = vec!["cohort".to_owned()];
+    job.anonymize.hierarchies.clear();
+    privacy_report(&job, context).await
 }
 
 /// The check of what was written, against what the options promise.

@@ -13,8 +13,10 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
+use crate::plan::Newcomers;
 use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
+use crate::series::{Begin, Recorded, Tonight, register_empty};
 use crate::session;
 use crate::verify::{columns, verify};
 use crate::write::{Written, plan, write};
@@ -24,13 +26,15 @@ use crate::write::{Written, plan, write};
 pub struct RunOptions {
     /// Everything but publishing: nothing is read from, written to or locked at the output.
     pub dry_run: bool,
+    /// Starts another series, whatever was before: what that costs, [`NEW_SERIES_COST`](crate::NEW_SERIES_COST) says.
+    pub new_series: bool,
     /// Who is told about the progress.
     pub observer: Arc<dyn Observer>,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { dry_run: false, observer: Arc::new(Silent) }
+        Self { dry_run: false, new_series: false, observer: Arc::new(Silent) }
     }
 }
 
@@ -53,6 +57,8 @@ pub struct Outcome {
 /// 3. the release is written to a staging place;
 /// 4. what was written is read back, measured and checked;
 /// 5. it is put in place, and the pointer is replaced.
+///
+/// In a series these are steps among others, which keep the state and the release together: the module `series` lists them.
 ///
 /// If any step fails, the last release stays the current one and nothing of the new one remains.
 ///
@@ -99,18 +105,44 @@ pub async fn run_until(
     observer.phase(Phase::Prepare);
     let prepared = until(&mut stopped, prepare(job, host)).await?;
     let Prepared { job, context, .. } = &prepared;
+    if options.new_series && job.series.is_none() {
+        return Err(Error::job(
+            "the job is no series that could be started anew; write [series] with state = \"…\"",
+        ));
+    }
     let release = new_release()?;
     if options.dry_run {
-        let scratch = Scratch::new(context)?;
-        let made = until(&mut stopped, make(&prepared, &scratch.url(), observer)).await?;
-        let manifest = made.into_manifest(job, &release, None)?;
+        let manifest = until(&mut stopped, try_out(&prepared, &release, &options)).await?;
         return Ok(Outcome { manifest, published: false, notes: Vec::new() });
     }
     let place = Arc::new(Place::new(&context.runtime_env(), &job.locate(&job.output.path))?);
     let lock = Some(until(&mut stopped, place.lock(&release)).await?);
-    let mut staged = Staged { place, release, lock };
+    let new_series = options.new_series;
+    let mut staged = Staged { place, release, new_series, lock, tonight: None };
     let end = staged.publish(&prepared, observer, &mut stopped).await;
     staged.finish(end).await
+}
+
+/// What a run would publish. Only a series has to look at its last release and state for that.
+async fn try_out(prepared: &Prepared, release: &str, options: &RunOptions) -> Result<Manifest> {
+    let Prepared { job, context, .. } = prepared;
+    let scratch = Scratch::new(context)?;
+    let url = scratch.url();
+    let (mut found, mut tonight) = (None, None);
+    if job.series.is_some() {
+        let place = Place::new(&context.runtime_env(), &job.locate(&job.output.path))?;
+        found = place.find().await?.manifest;
+        let begin = Begin {
+            release,
+            found: found.as_ref(),
+            new_series: options.new_series,
+            scratch: Some(&url),
+        };
+        tonight = Some(Tonight::open(job, context, begin).await?);
+    }
+    let target = Target { staging: &url, tonight: tonight.as_ref() };
+    let made = make(prepared, target, options.observer.as_ref()).await?;
+    made.into_manifest(job, release, found.as_ref())
 }
 
 /// Looks up the inputs of a job and plans its release, without reading rows: the columns that it would publish.
@@ -145,24 +177,50 @@ struct Prepared {
 async fn prepare(job: &Job, host: &SessionContext) -> Result<Prepared> {
     let (context, mut job) = session::open(job, host).await?;
     job.reveal_seed()?;
-    let planned = plan(&job, &context).await?;
+    if job.series.is_some() {
+        register_empty(&context)?;
+    }
+    let planned = plan(&job, &context, Newcomers::Group).await?;
     let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
     checked.map_err(|error| Error::planning("[anonymize]", error))?;
     Ok(Prepared { job, context, planned })
+}
+
+/// Where a run writes.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    /// A URL with a slash at its end.
+    staging: &'a str,
+    tonight: Option<&'a Tonight>,
 }
 
 /// Written, read back and found to hold.
 struct Made {
     tables: Vec<Table>,
     findings: crate::verify::Findings,
+    series: Option<Recorded>,
 }
 
-async fn make(prepared: &Prepared, staging: &str, observer: &dyn Observer) -> Result<Made> {
+async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) -> Result<Made> {
     let Prepared { job, context, planned } = prepared;
     observer.phase(Phase::Anonymize);
-    let written = write(job, context, planned.clone(), staging, observer).await?;
+    let planned = match target.tonight {
+        // By now the session knows the last night.
+        Some(tonight) => plan(job, context, tonight.newcomers()).await?,
+        None => planned.clone(),
+    };
+    let (written, newcomers) = write(job, context, planned, target.staging, observer).await?;
+    let segment = match (target.tonight, newcomers) {
+        (Some(tonight), Some(newcomers)) => tonight.write_newcomers(context, newcomers).await?,
+        _ => None,
+    };
     observer.phase(Phase::Verify);
     let mut findings = verify(job, context, &written, observer).await?;
+    let mut series = None;
+    if let (Some(tonight), Some(mut figures)) = (target.tonight, written[0].series) {
+        tonight.verify((job, context), &mut figures, &mut findings, observer).await?;
+        series = Some(tonight.record(&figures, segment)?);
+    }
     if !findings.unmet.is_empty() {
         return Err(Error::Unmet(std::mem::take(&mut findings.unmet)));
     }
@@ -180,7 +238,7 @@ async fn make(prepared: &Prepared, staging: &str, observer: &dyn Observer) -> Re
             files,
         });
     }
-    Ok(Made { tables, findings })
+    Ok(Made { tables, findings, series })
 }
 
 impl Made {
@@ -212,6 +270,7 @@ impl Made {
             counts: self.findings.counts,
             measures: self.findings.measures,
             checks: self.findings.checks,
+            series: self.series.map(|recorded| recorded.facts),
         })
     }
 }
@@ -220,7 +279,10 @@ impl Made {
 struct Staged {
     place: Arc<Place>,
     release: String,
+    new_series: bool,
     lock: Option<Lock>,
+    /// The night that the run adds to a series.
+    tonight: Option<Arc<Tonight>>,
 }
 
 /// What a run that ends in the middle leaves to do.
@@ -241,7 +303,7 @@ impl Staged {
         stopped: &mut (impl Future<Output = ()> + Unpin),
     ) -> End {
         let made = until(stopped, self.make(prepared, observer)).await;
-        let (found, manifest) = match made {
+        let (found, manifest, state) = match made {
             Ok(made) => made,
             Err(error) => return End::Discard(error),
         };
@@ -253,6 +315,11 @@ impl Staged {
             Err(Unpublished { error, is_uncertain: false }) => return End::Discard(error),
         };
         let mut notes: Vec<String> = note.into_iter().collect();
+        if let (Some(tonight), Some(state)) = (&self.tonight, &state)
+            && let Err(error) = tonight.published(state).await
+        {
+            notes.push(format!("the next run tidies the state of the series: {error}"));
+        }
         if let Some(last) = &found.manifest
             && let Err(error) = self.place.retire(last, &manifest).await
         {
@@ -261,27 +328,41 @@ impl Staged {
         End::Published(Box::new(Outcome { manifest, published: true, notes }))
     }
 
+    /// Everything before the step that publishes.
     async fn make(
-        &self,
+        &mut self,
         prepared: &Prepared,
         observer: &dyn Observer,
-    ) -> Result<(Found, Manifest)> {
+    ) -> Result<(Found, Manifest, Option<Recorded>)> {
         let job = &prepared.job;
         let found = self.place.find().await?;
-        if let Some(other) = found.manifest.as_ref().filter(|last| last.name != job.name) {
-            return Err(Error::job(format!(
-                "the output '{}' holds the releases of the job '{}': give '{}' an output of its own, or, if it is the \
-                 same job, its name",
-                job.output.path, other.name, job.name
-            )));
-        }
+        check_found(job, found.manifest.as_ref())?;
+        self.open_series(prepared, found.manifest.as_ref()).await?;
         if let Some(lock) = &self.lock {
             self.place.tidy(lock, &found).await?;
+            if let Some(tonight) = &self.tonight {
+                tonight.tidy(!lock.was_taken_over()).await?;
+            }
         }
         let staging = self.place.url(&Place::staging(&self.release));
-        let made = make(prepared, &staging, observer).await?;
+        let target = Target { staging: &staging, tonight: self.tonight.as_deref() };
+        let made = make(prepared, target, observer).await?;
+        let state = made.series.clone();
+        if let (Some(tonight), Some(state)) = (&self.tonight, &state) {
+            tonight.save(state).await?;
+        }
         let manifest = made.into_manifest(job, &self.release, found.manifest.as_ref())?;
-        Ok((found, manifest))
+        Ok((found, manifest, state))
+    }
+
+    async fn open_series(&mut self, prepared: &Prepared, found: Option<&Manifest>) -> Result<()> {
+        let Prepared { job, context, .. } = prepared;
+        if job.series.is_some() {
+            let (release, new_series) = (&self.release, self.new_series);
+            let begin = Begin { release, found, new_series, scratch: None };
+            self.tonight = Some(Arc::new(Tonight::open(job, context, begin).await?));
+        }
+        Ok(())
     }
 
     async fn finish(mut self, end: End) -> Result<Outcome> {
@@ -289,7 +370,7 @@ impl Staged {
             End::Published(outcome) => Ok(*outcome),
             End::Leave(error) => Err(error),
             End::Discard(error) => {
-                discard(&self.place, &self.release).await;
+                discard(&self.place, &self.release, self.tonight.as_deref()).await;
                 Err(error)
             }
         };
@@ -306,19 +387,45 @@ impl Drop for Staged {
         let Some(lock) = self.lock.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (place, release) = (Arc::clone(&self.place), self.release.clone());
+            let tonight = self.tonight.take();
             runtime.spawn(async move {
-                discard(&place, &release).await;
+                discard(&place, &release, tonight.as_deref()).await;
                 lock.release().await;
             });
         }
     }
 }
 
+/// Whether the releases at the output are those of the job, and a series goes on as one.
+fn check_found(job: &Job, found: Option<&Manifest>) -> Result<()> {
+    let Some(last) = found else { return Ok(()) };
+    let Job { name, output, .. } = job;
+    if last.name != *name {
+        return Err(Error::job(format!(
+            "the output '{}' holds the releases of the job '{}': give '{name}' an output of its own, or, if it is the same \
+             job, its name",
+            output.path, last.name
+        )));
+    }
+    if last.series.is_some() && job.series.is_none() {
+        return Err(Error::job(format!(
+            "the output '{}' holds a series, and a plain release could be compared with its last one: write [series] \
+             with its state again, or give the job an output of its own",
+            output.path
+        )));
+    }
+    Ok(())
+}
+
 /// Removes what was staged. Writers that were stopped may still be on their way out, hence twice.
-async fn discard(place: &Place, release: &str) {
+async fn discard(place: &Place, release: &str, tonight: Option<&Tonight>) {
     const A_MOMENT: Duration = Duration::from_millis(50);
     // What cannot be removed now is removed by the next run.
-    let _ = place.discard(release).await;
-    tokio::time::sleep(A_MOMENT).await;
-    let _ = place.discard(release).await;
+    for pause in [A_MOMENT, Duration::ZERO] {
+        let _ = place.discard(release).await;
+        if let Some(tonight) = tonight {
+            let _ = tonight.discard().await;
+        }
+        tokio::time::sleep(pause).await;
+    }
 }

@@ -8,6 +8,13 @@ pub const PUBLISHED: &str = "__published";
 /// The second of two tables, read back.
 pub const PUBLISHED_SENSITIVE: &str = "__published_sensitive";
 
+/// Who was in which cohort of a series before tonight.
+pub const MEMBERS: &str = "__members";
+/// Who got a cohort tonight.
+pub const NEWCOMERS: &str = "__newcomers";
+/// The last release of a series.
+pub const LAST: &str = "__last";
+
 /// A name in double quotes.
 pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -16,8 +17,9 @@ use datafusion_anonymize::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
 use crate::place::new_release;
-use crate::plan;
+use crate::plan::{self, Newcomers};
 use crate::progress::Observer;
+use crate::series::{Figures, compute};
 use crate::sql::{identifier, literal};
 
 /// What stands for a missing value in the name of a directory, as Hive, Spark and DuckDB read it.
@@ -35,12 +37,21 @@ pub(crate) struct Written {
     pub(crate) rows: u64,
     /// How the rows of persons lie in the classes, which nobody can tell from what is published.
     pub(crate) persons: Vec<(&'static str, f64)>,
+    /// How the night of a series went.
+    pub(crate) series: Option<Figures>,
 }
 
+/// What was written, and what is left to write: the persons of tonight's new cohorts, in a series.
+pub(crate) type Tables = (Vec<Written>, Option<SendableRecordBatchStream>);
+
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
-pub(crate) async fn plan(job: &Job, context: &SessionContext) -> Result<DataFrame> {
+pub(crate) async fn plan(
+    job: &Job,
+    context: &SessionContext,
+    newcomers: Newcomers,
+) -> Result<DataFrame> {
     let publish = job.has_two_tables().then_some("quasi_identifiers");
-    let frame = plan::anonymize(job, context, publish).await?;
+    let frame = plan::anonymize(job, context, publish, newcomers).await?;
     for column in &job.output.partition_by {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if !column.bytes().all(is_plain) {
@@ -75,9 +86,9 @@ pub(crate) async fn write(
     release: DataFrame,
     staging: &str,
     observer: &dyn Observer,
-) -> Result<Vec<Written>> {
+) -> Result<Tables> {
     if job.has_two_tables() {
-        return write_both(job, context, release, staging).await;
+        return Ok((write_both(job, context, release, staging).await?, None));
     }
     let schema = Arc::clone(release.schema().inner());
     let url = format!("{staging}published/");
@@ -86,11 +97,21 @@ pub(crate) async fn write(
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
     observer.running(&plan);
-    let counted = collect(Arc::clone(&plan), task).await.map_err(failed)?;
-    let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
-    let rows = counts.flatten().sum();
+    let (mut plan, mut newcomers, mut counted) = (plan, None, None);
+    if job.series.is_some() {
+        let night = compute(plan, Arc::clone(&task)).await.map_err(failed)?;
+        (plan, newcomers, counted) = (night.write, Some(night.newcomers), Some(night.figures));
+    }
+    let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
     let persons = persons_in(&plan);
-    Ok(vec![Written { name: "published", url, schema, rows, persons }])
+    let series = counted.map(|counted| Figures::new(counted, rows, job.withdraws()));
+    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], newcomers))
+}
+
+/// The number of rows that a plan says it has written.
+pub(crate) fn rows_in(counted: &[RecordBatch]) -> u64 {
+    let counts = counted.iter().flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>());
+    counts.flatten().sum()
 }
 
 /// What the operator that made the release says of persons.
@@ -170,12 +191,18 @@ async fn write_both(
     let unique = new_release()?;
     let file = |(name, url): &(&str, String)| format!("{url}{name}-{unique}{ending}");
     let files = TwoFiles { quasi_identifiers: file(&urls[0]), sensitive: file(&urls[1]) };
-    let sensitive = plan::anonymize(job, context, Some("sensitive")).await?;
+    let sensitive = plan::anonymize(job, context, Some("sensitive"), Newcomers::Group).await?;
     let schemas = [&release, &sensitive].map(|frame| Arc::clone(frame.schema().inner()));
     let rows = write_two_tables(context, release, &files).await.map_err(failed)?;
     let tables = urls.into_iter().zip(schemas).zip(rows);
-    let written =
-        |(((name, url), schema), rows)| Written { name, url, schema, rows, persons: Vec::new() };
+    let written = |(((name, url), schema), rows)| Written {
+        name,
+        url,
+        schema,
+        rows,
+        persons: Vec::new(),
+        series: None,
+    };
     Ok(tables.map(written).collect())
 }
 

@@ -49,6 +49,7 @@ pub(super) use pass_through::common_plan_methods;
 pub(super) use pipeline::running;
 #[cfg(feature = "cluster")]
 pub use redact::RedactErrorsExec;
+pub use series::person_in_series;
 
 #[cfg(feature = "cells")]
 use crate::columnar::OutputColumn;

@@ -6,6 +6,7 @@ mod docs;
 mod jobs;
 mod page;
 mod s3;
+mod series;
 #[path = "../shared/shell.rs"]
 mod shell;
 

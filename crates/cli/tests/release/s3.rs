@@ -75,7 +75,7 @@ impl Server {
         ask(self.port, (method, path), body)
     }
 
-    fn keys(&self) -> Vec<String> {
+    pub fn keys(&self) -> Vec<String> {
         let listing = self.ask("GET", "/lake?list-type=2", "");
         let keys = listing.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next());
         keys.map(str::to_owned).collect()

@@ -24,12 +24,16 @@
 //! [checks]
 //! max_loss = 0.3
 //! max_suppressed = 0.02
+//!
+//! [series]                                              # releases that follow each other
+//! state = "s3://private/patients-series/"
 //! ```
 
 mod names;
 mod options;
 mod sections;
 mod seed;
+mod series;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,6 +42,7 @@ use datafusion_anonymize::Options;
 use serde::Deserialize;
 
 pub use sections::{Checks, ColumnType, Format, Input, Output};
+pub use series::{Changes, Leavers, Series};
 
 use crate::error::{Error, Result};
 
@@ -63,6 +68,8 @@ pub struct Job {
     /// What must hold before anything is published.
     #[serde(default)]
     pub checks: Checks,
+    /// What makes the releases a series, whose nights cannot be compared.
+    pub series: Option<Series>,
     /// Where relative paths start: the directory of the job file.
     #[serde(skip)]
     pub directory: PathBuf,
@@ -132,9 +139,7 @@ impl Job {
 
     /// Tomorrow's input must not be today's release.
     fn check_apart(&self, name: &str, input: &Input) -> Result<()> {
-        let (read, written) =
-            (real(&self.locate(&input.path)), real(&self.locate(&self.output.path)));
-        match written.starts_with(&read) || read.starts_with(&written) {
+        match self.are_in_one_another(&input.path, &self.output.path) {
             true => Err(Error::job(format!(
                 "the output '{}' and input '{name}' are in one another: the next run would read this release; \
                  choose another place",
@@ -142,6 +147,12 @@ impl Job {
             ))),
             false => Ok(()),
         }
+    }
+
+    /// Whether two paths are the same place or one is inside the other, whatever links lead there.
+    fn are_in_one_another(&self, one: &str, other: &str) -> bool {
+        let (one, other) = (real(&self.locate(one)), real(&self.locate(other)));
+        one.starts_with(&other) || other.starts_with(&one)
     }
 
     /// Whether the job can be followed; jobs that were read from a text have been asked.
@@ -158,6 +169,9 @@ impl Job {
         }
         self.check_options()?;
         self.output.check(self)?;
+        if let Some(series) = &self.series {
+            series.check(self)?;
+        }
         self.checks.check(self)
     }
 }

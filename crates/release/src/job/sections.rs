@@ -219,6 +219,15 @@ pub struct Checks {
     /// The fewest rows that make a release: fewer mean that the input is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rows: Option<NonZeroU64>,
+    /// The largest share of tonight's persons that a series has not seen before; half of them without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_new: Option<f64>,
+    /// The largest share of the persons of the last night who may be missing tonight; half of them without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_gone: Option<f64>,
+    /// The smallest share of the cohorts of a series that still publish what is known tonight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_live: Option<f64>,
 }
 
 impl Checks {
@@ -228,6 +237,9 @@ impl Checks {
             ("max_alpha", self.max_alpha),
             ("max_loss", self.max_loss),
             ("max_suppressed", self.max_suppressed),
+            ("max_new", self.max_new),
+            ("max_gone", self.max_gone),
+            ("min_live", self.min_live),
         ];
         let columns = self.max_column_loss.iter();
         let columns = columns.map(|(column, limit)| (column.as_str(), Some(*limit)));
@@ -235,6 +247,13 @@ impl Checks {
             if limit.is_some_and(|limit| !(0.0..=1.0).contains(&limit)) {
                 return Err(Error::job(format!("checks: {name} must be between 0 and 1")));
             }
+        }
+        let of_series = [self.max_new, self.max_gone, self.min_live];
+        if job.series.is_none() && of_series.iter().any(Option::is_some) {
+            return Err(Error::job(
+                "checks: max_new, max_gone and min_live are about releases that follow each other; write [series] with \
+                 state = \"…\", or leave them out",
+            ));
         }
         if self.min_entropy_l.is_some_and(|l| !l.is_finite() || l < 1.0) {
             return Err(Error::job("checks: min_entropy_l must be 1 or more"));

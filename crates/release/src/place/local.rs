@@ -121,18 +121,26 @@ impl LocalPlace {
         fs::create_dir_all(self.path(RELEASES)).map_err(failed)?;
         fs::rename(&staging, &release).map_err(failed)?;
         sync_directory(&self.path(RELEASES)).map_err(failed)?;
-        // The one step: whoever opens the pointer reads the old one or the new one.
-        let new = self.path(&format!(".{MANIFEST}.{}", manifest.release));
+        self.point_to(manifest, &manifest.release)?;
+        // From here on the release is published, whatever else fails.
+        let _ = fs::remove_dir(self.path(super::STAGING));
+        Ok(self.follow(&manifest.release))
+    }
+
+    /// The one step that publishes: whoever opens the pointer reads the old one or the new one.
+    pub(super) fn point_to(&self, manifest: &Manifest, run: &str) -> Result<()> {
+        let failed = |error: std::io::Error| self.failed("cannot publish to", "", &error);
+        let text = manifest.to_json()?;
+        let new = self.path(&format!(".{MANIFEST}.{run}"));
         let replaced =
             write_durably(&new, &text).and_then(|()| fs::rename(&new, self.path(MANIFEST)));
         if let Err(error) = replaced {
             let _ = fs::remove_file(&new);
             return Err(failed(error));
         }
-        // From here on the release is published, whatever else fails.
+        // It is published, whatever else fails.
         let _ = sync_directory(&self.root);
-        let _ = fs::remove_dir(self.path(super::STAGING));
-        Ok(self.follow(&manifest.release))
+        Ok(())
     }
 
     /// Turns the link `current` to the release, for readers that take nothing but a path. Says what they should

@@ -184,6 +184,24 @@ impl Place {
         }
     }
 
+    /// Replaces the pointer alone: what it says of the current release has changed, and not the release.
+    pub(crate) async fn point_to(
+        &self,
+        lock: &Lock,
+        found: &Found,
+        (manifest, run): (&Manifest, &str),
+    ) -> Result<(), Unpublished> {
+        match (self, lock) {
+            (Self::Local(place), _) => Ok(place.point_to(manifest, run)?),
+            (Self::Remote(place), Lock::Remote(lock)) => {
+                place.point_to(lock, found.version.as_ref(), manifest).await
+            }
+            (Self::Remote(_), Lock::Local(_)) => {
+                Err(Error::Failed("a lock of another place".to_owned()).into())
+            }
+        }
+    }
+
     /// Removes the releases that the last manifest kept and the new one does not. Others are not touched: one
     /// of them may be that of a run that lost its lock and is about to name it.
     pub(crate) async fn retire(&self, last: &Manifest, new: &Manifest) -> Result<()> {
@@ -199,6 +217,14 @@ impl Place {
 }
 
 impl Lock {
+    /// Whether it belonged to a run that seems to be dead and may not be.
+    pub(crate) fn was_taken_over(&self) -> bool {
+        match self {
+            Self::Local(_) => false,
+            Self::Remote(lock) => lock.was_taken_over,
+        }
+    }
+
     /// Lets others run.
     pub(crate) async fn release(self) {
         match self {
@@ -214,7 +240,7 @@ fn known_releases(manifest: &Manifest) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a name is one that a run gives: nothing else is ever removed.
-fn is_release(name: &str) -> bool {
+pub(crate) fn is_release(name: &str) -> bool {
     let Some((time, random)) = name.split_once("Z-") else { return false };
     let digits = time.bytes().filter(u8::is_ascii_digit).count();
     time.len() == 15

@@ -214,9 +214,23 @@ impl RemotePlace {
         self.copy(&Place::staging(&manifest.release), &release).await?;
         let text = manifest.to_json()?;
         let own = self.path(&format!("{release}/{MANIFEST}"));
-        self.store().put(&own, text.clone().into()).await.map_err(|error| failed(&error))?;
+        self.store().put(&own, text.into()).await.map_err(|error| failed(&error))?;
+        self.point_to(lock, seen, manifest).await?;
+        // Published: leftovers do no harm, and the next run removes them.
+        let _ = self.remove(&Place::staging(&manifest.release)).await;
+        Ok(())
+    }
+
+    /// The one step that publishes: the pointer is replaced if it is still the one that this run saw.
+    pub(super) async fn point_to(
+        &self,
+        lock: &RemoteLock,
+        seen: Option<&Version>,
+        manifest: &Manifest,
+    ) -> Result<(), Unpublished> {
+        let failed = |error: &StoreError| self.failed("cannot publish to", MANIFEST, error);
+        let text = manifest.to_json()?;
         lock.renew().await?;
-        // The one step: the pointer is replaced if it is still the one that this run saw.
         let mode = match seen {
             Some(version) => PutMode::Update(version.clone()),
             None => PutMode::Create,
@@ -226,7 +240,10 @@ impl RemotePlace {
         if let Err(error) = put {
             // The answer may be lost though the put went through, and a second attempt is then refused.
             let now = self.read().await.map_err(|_| Unpublished::uncertain(failed(&error)))?;
-            if now.is_none_or(|(current, _)| current.release != manifest.release) {
+            let is_there = now.is_some_and(|(current, _)| {
+                current.release == manifest.release && current.series == manifest.series
+            });
+            if !is_there {
                 return Err(match error {
                     StoreError::AlreadyExists { .. } | StoreError::Precondition { .. } => {
                         Error::Busy(format!(
@@ -239,8 +256,6 @@ impl RemotePlace {
                 .into());
             }
         }
-        // Published: leftovers do no harm, and the next run removes them.
-        let _ = self.remove(&Place::staging(&manifest.release)).await;
         Ok(())
     }
 

@@ -10,10 +10,12 @@ use super::Source;
 use super::distribution::{Distribution, Fewest, distribution};
 use super::options::{OptionLine, option_lines};
 use super::precision::{Precision, precision};
+use super::series::SeriesFacts;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Measure};
 use crate::progress::Silent;
+use crate::series::history;
 use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
 use crate::verify::measures;
 
@@ -51,6 +53,8 @@ pub(super) struct Facts {
     pub(super) exposed: Vec<u64>,
     pub(super) columns: Vec<ColumnFacts>,
     pub(super) options: Vec<OptionLine>,
+    /// None if the release stands alone.
+    pub(super) series: Option<SeriesFacts>,
 }
 
 /// Classes of about one size.
@@ -110,7 +114,8 @@ pub(super) async fn gather(
     Ok(Facts {
         title: source.title.clone().unwrap_or_else(|| job.name.clone()),
         kind,
-        hides_persons: options.privacy_unit.is_some(),
+        // In a series everybody has one record.
+        hides_persons: options.privacy_unit.is_some() && job.series.is_none(),
         release: manifest.map(|manifest| manifest.release.clone()),
         created,
         threshold: source.threshold(),
@@ -121,7 +126,23 @@ pub(super) async fn gather(
         columns: columns(source, context, kind, &measures).await?,
         measures,
         options: option_lines(job),
+        series: series(job, context, manifest).await?,
     })
+}
+
+/// The series that a release belongs to, with its nights for those who may read the state. Others get the page, too.
+async fn series(
+    job: &Job,
+    context: &SessionContext,
+    manifest: Option<&Manifest>,
+) -> Result<Option<SeriesFacts>> {
+    let Some(manifest) = manifest else { return Ok(None) };
+    let Some(current) = manifest.series.clone() else { return Ok(None) };
+    let nights = match &job.series {
+        Some(_) => history(job, context, manifest).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
+    Ok(Some(SeriesFacts { current, nights }))
 }
 
 fn kind(job: &Job) -> Kind {

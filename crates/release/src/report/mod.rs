@@ -15,6 +15,7 @@ mod grid;
 mod options;
 mod page;
 mod precision;
+mod series;
 mod words;
 
 use datafusion::common::TableReference;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::chart::{Chart, Line, Series, escape, grouped, percent};
 use super::distribution::Distribution;
 use super::facts::{ColumnFacts, Facts, Kind, SizeGroup};
+use super::series;
 use super::words::{self, Verdict};
 use crate::manifest::Measure;
 
@@ -31,6 +32,7 @@ pub(super) fn page(facts: &Facts) -> String {
         ("sensitive", "What can be learned about a person", sensitive(facts)),
         ("loss", "What was lost", loss(facts)),
         ("suppressed", "What was left out", suppressed(facts)),
+        ("series", "Comparing releases", series::section(facts)),
         ("columns", "Values before and after", distributions(facts)),
         ("options", "How it was made", options(facts)),
         ("reading", "How to read this page", reading(facts)),
@@ -52,7 +54,7 @@ pub(super) fn page(facts: &Facts) -> String {
     html
 }
 
-fn paragraph(text: &str) -> String {
+pub(super) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>\n", escape(text))
 }
 
@@ -388,6 +390,12 @@ fn reading(facts: &Facts) -> String {
         "Every figure is measured on the published records and, where it says so, compared with the original. \
          The page holds no record and no script, and loads nothing from elsewhere.",
     );
+    if facts.series.is_some() {
+        return html
+            + &paragraph(
+                "What somebody knows from elsewhere can always add to what they learn here.",
+            );
+    }
     html += &paragraph(
         "The figures are about this release alone. Two releases of the same people can be compared with each \
          other, and what somebody knows from elsewhere can always add to what they learn here.",

@@ -214,6 +214,13 @@ pub(super) fn loss(facts: &Facts) -> String {
 
 /// The sentence about records that are missing.
 pub(super) fn suppressed(facts: &Facts) -> String {
+    if let Some(series) = &facts.series {
+        return format!(
+            "{} persons of the original wait for a group. Records of groups that repeat their last ones stand for the \
+             persons of those groups, some of whom may have left.",
+            grouped(series.current.persons_waiting)
+        );
+    }
     let missing = facts.rows_original.saturating_sub(facts.rows_published);
     let all = grouped(facts.rows_original);
     match missing {

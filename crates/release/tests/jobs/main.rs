@@ -6,6 +6,7 @@ mod inputs;
 mod local;
 mod mistakes;
 mod remote;
+mod series;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -156,6 +156,7 @@ impl ViewSection {
             anonymize: self.anonymize,
             output,
             checks: self.checks,
+            series: None,
             directory: directory.to_owned(),
         };
         job.check().map_err(|error| error.to_string())?;

@@ -21,6 +21,7 @@ mod last;
 mod members;
 mod newcomers;
 mod night;
+mod person;
 
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{StreamExt, stream};
+
+pub use self::person::person_in_series;
 
 use self::members::Incoming;
 use self::night::{Night, Verified};
