@@ -114,7 +114,8 @@ impl Night<'_> {
         let new_members = members_of(&tonight.table, &new);
         let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
         let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
-        drop((arrangement, new));
+        drop(arrangement);
+        drop(new);
         let memory = self.emitting(memory, tonight.into_table(), arranged, cohorts)?;
         Ok(Verified { memory, members: new_members })
     }
