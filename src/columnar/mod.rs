@@ -68,8 +68,8 @@ pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
-    LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn, PublishedForm,
-    grouped_type, is_bounds, is_ordered,
+    Cover, Covers, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,
+    PublishedForm, ValueNumbers, grouped_type, is_bounds, is_ordered,
 };
 pub use qi_column::Ranges;
 pub use ranks::Ranks;

@@ -32,7 +32,7 @@ pub use options::{
     Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};
-pub use reports::{Published, plan_privacy_report, plan_utility_report};
+pub use reports::{Published, plan_privacy_report, plan_series_report, plan_utility_report};
 pub use rules::{
     AnonymizeExtensionPlanner, AnonymizeQueryPlanner, holds_release, ignore_file_statistics,
     writes_release,

@@ -1,21 +1,25 @@
 //! Measures of a release: from its classes or published nodes, or from counts of what was published.
 
 mod graded;
+mod histories;
 mod incomplete;
 mod loss;
 mod precision;
 mod retention;
 mod risk;
 mod sensitivity;
+mod subtraction;
 mod utility;
 
 pub use graded::RankLevels;
+pub use histories::{ClassSets, Crowds, Histories, UNPUBLISHED};
 pub use incomplete::{IncompleteColumn, IncompleteRows, incomplete_measures};
 pub use loss::{cover_loss, loss, lost_by};
 pub use precision::{node_loss, precision, release_precision};
 pub use retention::{LabelledColumn, RuleLimits, association_retention};
 pub use risk::{ColumnRisk, Distribution, Risk, Targets, ValueCount};
 pub use sensitivity::LevelWeights;
+pub use subtraction::{ClassValues, ReleaseClasses, subtraction_memory, told_by_subtraction};
 pub use utility::Utility;
 
 use std::borrow::Cow;

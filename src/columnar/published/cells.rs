@@ -21,6 +21,29 @@ pub struct OriginalCells {
     numbers: Vec<u32>,
 }
 
+/// Numbers for the values of a column, whatever its type: the same value has the same number in every table.
+#[derive(Debug)]
+pub struct ValueNumbers(Interner);
+
+impl ValueNumbers {
+    /// A column of which nothing was seen yet.
+    pub fn new(name: &str, data_type: &arrow::datatypes::DataType) -> Self {
+        Self(Interner::new(name, data_type))
+    }
+
+    /// The numbers of some values.
+    pub fn of(&mut self, values: &ArrayRef) -> Result<Vec<u32>> {
+        let mut numbers = Vec::with_capacity(values.len());
+        self.0.intern(values, &mut numbers)?;
+        Ok(numbers)
+    }
+
+    /// Bytes held, roughly.
+    pub fn memory(&self) -> usize {
+        self.0.memory()
+    }
+}
+
 /// A column of labels; cells are numbers of labels.
 #[derive(Debug, Default)]
 pub struct LabelledCells {

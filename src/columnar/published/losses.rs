@@ -14,6 +14,7 @@ use super::super::intern::Interner;
 use super::super::kernel_failed;
 use super::super::kind::Kind;
 use super::super::values::{as_integers, positions, write};
+use super::covers::Covers;
 use crate::error::Result;
 use crate::hierarchy::{Shape, TOP, Tree};
 
@@ -75,6 +76,14 @@ impl Originals {
         };
         CellLosses::new(domain, self.missing, leaves)
     }
+
+    /// Which of these values a published cell could stand for, by the same reading of cells.
+    pub fn into_covers(self, hierarchy: Option<&ResolvedHierarchy>) -> Result<Covers> {
+        let Self { name, data_type, interner, missing, .. } = self;
+        let (domain, mut remaps) = Domain::new(&name, &data_type, &[&interner], hierarchy)?;
+        let codes = remaps.pop().unwrap_or_default();
+        Ok(Covers::new(CellLosses::new(domain, missing, None)?, interner, codes))
+    }
 }
 
 /// What one cell lost, from 0 (unchanged) to 1 (nothing left).
@@ -125,7 +134,7 @@ impl NodeLoss {
 ///    in several ways, the one with the most values counts.
 #[derive(Debug)]
 pub struct CellLosses {
-    domain: Domain,
+    pub(super) domain: Domain,
     missing: u64,
     /// Finds a value by how it is written.
     by_text: HashTable<u32>,
@@ -134,7 +143,7 @@ pub struct CellLosses {
     /// The largest loss of the nodes with these ends.
     by_ends: HashMap<(String, String), NodeLoss, FixedState>,
     /// Positions of the values on their line; empty for values without one.
-    line: Vec<f64>,
+    pub(super) line: Vec<f64>,
     /// Largest minus smallest position.
     width: f64,
     /// How many values the column could take: leaves of its table of labels, distance of the ends and
@@ -143,7 +152,7 @@ pub struct CellLosses {
     /// Whether ILoss counts them. Between two floating-point numbers there is no number of values.
     counts_values: bool,
     /// The most parts that `, ` cuts a single value into.
-    parts: usize,
+    pub(super) parts: usize,
 }
 
 impl CellLosses {
@@ -230,7 +239,7 @@ impl CellLosses {
             Kind::Text => self.set(label).map(|loss| self.generalized(loss)),
             Kind::Boolean => None,
             _ => match self.range(label) {
-                Some(loss) => Some(self.generalized(loss)),
+                Some((low, high)) => Some(self.generalized(self.share(low, high))),
                 None => self.parse(&[label]).pop().flatten().map(|_| CellLoss::NONE),
             },
         }
@@ -277,7 +286,7 @@ impl CellLosses {
     }
 
     /// Position of a value in code order.
-    fn find(&self, text: &str) -> Option<u32> {
+    pub(super) fn find(&self, text: &str) -> Option<u32> {
         let is_it = |at: &u32| self.domain.written.value(*at as usize) == text;
         self.by_text.find(STATE.hash_one(text), is_it).copied()
     }
@@ -297,25 +306,24 @@ impl CellLosses {
         if self.width > 0.0 { ((high - low) / self.width).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// `[low-high]`. Both ends may hold a `-` of their own: negative numbers, dates.
-    fn range(&self, label: &str) -> Option<f64> {
+    /// The ends of `[low-high]`. Both may hold a `-` of their own: negative numbers, dates.
+    pub(super) fn range(&self, label: &str) -> Option<(f64, f64)> {
         let inner = label.strip_prefix('[')?.strip_suffix(']')?;
         let ends: Vec<(&str, &str)> =
             inner.match_indices('-').map(|(at, _)| (&inner[..at], &inner[at + 1..])).collect();
         let position = |text: &str| Some(self.line[self.find(text)? as usize]);
         let known = |(low, high): &(&str, &str)| Some((position(low)?, position(high)?));
         let in_order = |(low, high): &(f64, f64)| low <= high;
-        let found = ends.iter().filter_map(known).find(in_order).or_else(|| {
+        ends.iter().filter_map(known).find(in_order).or_else(|| {
             // Ends of aligned intervals need not be values of the column.
             let (low, high): (Vec<&str>, Vec<&str>) = ends.into_iter().unzip();
             let pairs = self.parse(&low).into_iter().zip(self.parse(&high));
             pairs.filter_map(|(low, high)| Some((low?, high?))).find(in_order)
-        });
-        found.map(|(low, high)| self.share(low, high))
+        })
     }
 
     /// Texts as positions on the line, `None` where a text is no value of the column's type.
-    fn parse(&self, texts: &[&str]) -> Vec<Option<f64>> {
+    pub(super) fn parse(&self, texts: &[&str]) -> Vec<Option<f64>> {
         let array: ArrayRef = Arc::new(texts.iter().map(Some).collect::<StringArray>());
         let parsed = cast(&array, self.domain.values.data_type())
             .map_err(kernel_failed(self.name()))

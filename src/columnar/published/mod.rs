@@ -1,12 +1,14 @@
 //! Published quasi-identifiers, read back: the loss of each cell, computed from what it publishes.
 
 mod cells;
+mod covers;
 mod losses;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Fields};
 
-pub use cells::{LabelledCells, LabelsAbove, OriginalCells};
+pub use cells::{LabelledCells, LabelsAbove, OriginalCells, ValueNumbers};
+pub use covers::{Cover, Covers};
 pub use losses::{CellLoss, CellLosses, Originals};
 
 use super::kind::{Kind, plain_type};

@@ -146,11 +146,11 @@ options! {
     /// The fewest records that must look alike.
     ///
     /// At least 2; `SET anonymize.default_k = 10` for queries that name none.
-    k: Whole [privacy_report, utility_report],
+    k: Whole [privacy_report, utility_report, series_report],
     /// What somebody could know about a person; published less precisely.
-    quasi_identifiers: Columns [privacy_report, utility_report],
+    quasi_identifiers: Columns [privacy_report, utility_report, series_report],
     /// What nobody should learn about a person; published as it is.
-    sensitive: Columns [privacy_report, utility_report],
+    sensitive: Columns [privacy_report, utility_report, series_report],
     /// What names a person; not read and not published.
     identifiers: Columns,
     /// Harmless; published as it is.
@@ -171,9 +171,9 @@ options! {
     ///
     /// By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to
     /// a CSV file.
-    hierarchies: Hierarchies [utility_report],
+    hierarchies: Hierarchies [utility_report, series_report],
     /// The fewest different sensitive values in a group.
-    l: Whole [privacy_report],
+    l: Whole [privacy_report, series_report],
     /// How evenly sensitive values are spread in a group.
     ///
     /// The l whose logarithm the entropy of a class reaches.
@@ -185,7 +185,7 @@ options! {
     /// The largest share of one sensitive value in a group.
     ///
     /// One share, or with `sensitivity` one for each level.
-    alpha: Numbers [privacy_report],
+    alpha: Numbers [privacy_report, series_report],
     /// How sensitive the values are; the values themselves are never told.
     ///
     /// Values with levels from 1, the most sensitive, or a table of both.

@@ -15,7 +15,7 @@ fn root() -> &'static Path {
 /// The tables of `docs/options.md`: the options, and how their values are written.
 fn tables() -> [String; 2] {
     let option = |definition: &Definition| {
-        let reports = ["privacy_report", "utility_report"];
+        let reports = ["privacy_report", "utility_report", "series_report"];
         let reports = reports.into_iter().filter(|report| definition.is_in(Place::Sql(report)));
         let reports: Vec<String> = reports.map(|report| format!("`{report}`")).collect();
         let Definition { name, wanted, .. } = definition;

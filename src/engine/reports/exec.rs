@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 
-use super::{BothTables, Report, constraints, privacy, sensitivity, utility};
+use super::{BothTables, Report, constraints, privacy, sensitivity, series, utility};
 use crate::engine::exec::common_plan_methods;
 use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
@@ -145,6 +145,7 @@ async fn measure(
         MemoryConsumer::new(report.function()).register(context.memory_pool());
     match (report, inputs) {
         (Report::Privacy(spec), inputs) => privacy::measure(spec, inputs, context, &memory).await,
+        (Report::Series(spec), inputs) => series::measure(spec, inputs, context, &memory).await,
         (Report::TwoTableUtility(spec), [original, published, lookups @ ..]) => {
             let inputs = BothTables { original, published, lookups };
             sensitivity::measure_two_tables(spec, &inputs, context, &memory).await

@@ -1,4 +1,4 @@
-//! `privacy_report` and `utility_report`: a second look at a release.
+//! `privacy_report`, `utility_report` and `series_report`: a second look at releases.
 //!
 //! Nothing here knows how a release was made. The published rows are grouped by DataFusion's own
 //! aggregation, and a small operator turns the counts of the groups into measures:
@@ -14,6 +14,8 @@
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
 //! | privacy with `bucket` | as above, for buckets, without prosecutor risks; with quasi-identifiers `undivided_buckets`, and with `original` `intact_tuples` and `unique_intact_tuples` | `naming_chance` beside them |
 //! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `prec` (with `hierarchies`), `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr` |
+//!
+//! [`series`] is about releases that follow each other.
 //!
 //! What is not obvious about them:
 //!
@@ -61,6 +63,7 @@ mod node;
 mod plan;
 mod privacy;
 mod sensitivity;
+mod series;
 mod slices;
 mod two_tables;
 mod utility;
@@ -69,6 +72,7 @@ pub use constraints::ConstraintsSpec;
 pub use exec::ReportExec;
 pub use node::ReportNode;
 pub use plan::{Published, plan_privacy_report, plan_utility_report};
+pub use series::{SeriesSpec, plan_series_report};
 
 use std::fmt;
 use std::ops::Range;
@@ -96,6 +100,8 @@ pub enum Report {
     Utility(UtilitySpec),
     /// What is left of a table that was published in two.
     TwoTableUtility(TwoTableUtilitySpec),
+    /// What releases that follow each other tell together.
+    Series(SeriesSpec),
 }
 
 /// `privacy_report`, checked.
@@ -183,6 +189,7 @@ impl Report {
         match self {
             Self::Privacy(_) | Self::Constraints(_) => "privacy_report",
             Self::Utility(_) | Self::TwoTableUtility(_) => "utility_report",
+            Self::Series(_) => "series_report",
         }
     }
 
@@ -190,6 +197,7 @@ impl Report {
         match self {
             Self::Privacy(_) | Self::Constraints(_) => "PrivacyReport",
             Self::Utility(_) | Self::TwoTableUtility(_) => "UtilityReport",
+            Self::Series(_) => "SeriesReport",
         }
     }
 
@@ -208,7 +216,7 @@ impl Report {
     }
 
     fn has_targets(&self) -> bool {
-        matches!(self, Self::Privacy(_) | Self::Constraints(_))
+        matches!(self, Self::Privacy(_) | Self::Constraints(_) | Self::Series(_))
     }
 
     /// The names of the columns that measures refer to by their index.
@@ -216,6 +224,7 @@ impl Report {
         match self {
             Self::Privacy(spec) => spec.classes.names(),
             Self::TwoTableUtility(spec) => spec.classes.names(),
+            Self::Series(spec) => spec.sensitive.iter().map(String::as_str).collect(),
             Self::Constraints(spec) => {
                 spec.constraints.iter().map(|constraint| constraint.columns.as_str()).collect()
             }
@@ -232,6 +241,7 @@ impl Report {
         match self {
             Self::Privacy(spec) => vec![spec.classes.sorted_columns()],
             Self::Constraints(_) => vec![0],
+            Self::Series(spec) => spec.sorted_columns(),
             Self::TwoTableUtility(spec) => vec![0, spec.classes.sorted_columns()],
             // Phase and class keys: the class labels of a class are neighbours.
             Self::Utility(spec) => {
@@ -253,6 +263,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut entries = Vec::new();
         match self {
+            Self::Series(spec) => return spec.fmt(f),
             Self::Privacy(spec) => {
                 let targets = &spec.targets;
                 let numbers = [

@@ -331,7 +331,7 @@ fn graded_input(
 }
 
 /// The distinct values of every quasi-identifier, and how many rows miss one.
-fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn original_input(columns: &[Column], original: LogicalPlan) -> Result<LogicalPlan> {
     let schema = original.schema();
     let key = |column: &Column| {
         let data_type = type_of(schema, column)?;
@@ -402,7 +402,7 @@ pub(super) fn type_of<'a>(schema: &'a DFSchema, column: &Column) -> Result<&'a D
     Ok(schema.field_from_column(column)?.data_type())
 }
 
-fn checked_k(function: &str, k: Option<i64>, least: i64) -> Result<Option<u32>> {
+pub(super) fn checked_k(function: &str, k: Option<i64>, least: i64) -> Result<Option<u32>> {
     let Some(k) = k else { return Ok(None) };
     match u32::try_from(k) {
         Ok(size) if k >= least => Ok(Some(size)),

@@ -13,6 +13,7 @@ use super::grouping::Groups;
 use super::{BothTables, UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
 use crate::engine::exec::{resolve, resolve_levels};
+use crate::engine::options::QuasiIdentifier;
 use crate::measure::{
     IncompleteColumn, IncompleteRows, Measure, Utility, incomplete_measures, release_precision,
 };
@@ -36,7 +37,7 @@ pub(super) async fn measure(
 ) -> Result<Vec<Measure>> {
     let hierarchies = resolve(&spec.quasi_identifiers, tables.groups.lookups, context).await?;
     let (originals, incomplete_rows) =
-        read_originals(spec, tables.groups.original, context, memory).await?;
+        read_originals(&spec.quasi_identifiers, tables.groups.original, context, memory).await?;
     let rows_original = originals.first().map_or(0, Originals::rows);
     let mut columns = Vec::with_capacity(originals.len());
     for ((originals, hierarchy), published) in
@@ -73,14 +74,14 @@ pub(super) async fn measure(
 }
 
 /// The distinct values of every quasi-identifier, and how many rows miss one.
-async fn read_originals(
-    spec: &UtilitySpec,
+pub(super) async fn read_originals(
+    quasi_identifiers: &[QuasiIdentifier],
     original: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
 ) -> Result<(Vec<Originals>, u64)> {
     let schema = original.schema();
-    let mut originals: Vec<Originals> = (spec.quasi_identifiers.iter().enumerate())
+    let mut originals: Vec<Originals> = (quasi_identifiers.iter().enumerate())
         .map(|(key, qi)| Originals::new(&qi.column.name, schema.field(1 + key).data_type()))
         .collect();
     let set_column = 1 + originals.len();

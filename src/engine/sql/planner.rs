@@ -17,7 +17,7 @@ use futures::FutureExt;
 use parking_lot::RwLock;
 
 use super::arguments::{Arguments, text_value};
-use super::reports::{privacy_report, utility_report};
+use super::reports::{privacy_report, series_report, utility_report};
 use crate::engine::options::{Options, Relation};
 use crate::engine::plan::plan_anonymize;
 
@@ -41,6 +41,7 @@ impl RelationPlanner for AnonymizeRelationPlanner {
             "anonymize" => self.anonymize(args, context)?,
             "privacy_report" => privacy_report(self, args, context)?,
             "utility_report" => utility_report(self, args, context)?,
+            "series_report" => series_report(self, args, context)?,
             _ => return Ok(RelationPlanning::Original(Box::new(relation))),
         };
         let planned = PlannedRelation::new(plan, alias.clone());

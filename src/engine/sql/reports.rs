@@ -8,7 +8,9 @@ use datafusion::sql::sqlparser::ast::FunctionArg;
 use super::arguments::Arguments;
 use super::planner::AnonymizeRelationPlanner;
 use crate::engine::options::ColumnKind;
-use crate::engine::reports::{Published, plan_privacy_report, plan_utility_report};
+use crate::engine::reports::{
+    Published, plan_privacy_report, plan_series_report, plan_utility_report,
+};
 
 /// `privacy_report(published, …)`.
 pub(in crate::engine) fn privacy_report(
@@ -54,6 +56,27 @@ pub(in crate::engine) fn utility_report(
         );
     };
     plan_utility_report(options, original, published, class.as_deref())
+}
+
+/// `series_report(first, second, …)`.
+pub(in crate::engine) fn series_report(
+    planner: &AnonymizeRelationPlanner,
+    args: Vec<FunctionArg>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<LogicalPlan> {
+    let mut arguments = Arguments::new("series_report", args, &["register"])?;
+    let releases: Vec<LogicalPlan> = relations(planner, &mut arguments, context)?.collect();
+    let options = planner.options(&mut arguments, context)?;
+    let register = arguments.take("register");
+    let register = register.map(|register| planner.relation("series_report", register, context));
+    let register = register.transpose()?;
+    if releases.is_empty() {
+        return plan_err!(
+            "series_report takes the releases, tables or queries, in the order in which they were published, and \
+             then options: write series_report(night_1, night_2, …, k => 10, sensitive => ['disease'])"
+        );
+    }
+    plan_series_report(options, releases, register)
 }
 
 fn relations(
