@@ -19,7 +19,7 @@ const HIERARCHIES: &str =
     "hierarchies => {age: intervals(2, 4, 8, 16, 32), zip: prefixes(3, 2, 1)},";
 
 /// Whether a published cell may be this value's.
-fn covers(cell: &str, value: &str) -> bool {
+pub(crate) fn covers(cell: &str, value: &str) -> bool {
     let inside = |open, close| cell.strip_prefix(open).and_then(|cell| cell.strip_suffix(close));
     if let Some((low, high)) = inside('[', ']').and_then(|range| range.split_once('-')) {
         let number = |text: &str| text.parse::<i64>().unwrap();

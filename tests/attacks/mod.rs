@@ -10,6 +10,7 @@ mod equal_tuples;
 mod hidden_values;
 mod minimality;
 mod persons;
+mod series;
 mod slicing;
 mod suppressed;
 mod ties;

@@ -368,7 +368,7 @@ impl Register {
         }
         let schema = self.table.schema();
         let mut projection = Projection::default();
-        let plain = |column: &Column| {
+        let plain = |column: &Column| -> Result<Expr> {
             let data_type = type_of(schema, column)?;
             Ok(converted(Expr::Column(column.clone()), data_type, grouped_type(data_type)))
         };

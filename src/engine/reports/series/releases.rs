@@ -270,7 +270,8 @@ impl<'a> Releases<'a> {
             if release.nights.len() <= at {
                 release.nights.resize(at + 1, CohortNight::default());
             }
-            let is_held = if self.held_is_published { class.is_held } else { night };
+            let is_told = self.spec.releases[number].held.is_some();
+            let is_held = if is_told { class.is_held } else { night };
             release.nights[at] =
                 CohortNight { is_published: true, is_repeated: night || is_held, is_held };
         }
