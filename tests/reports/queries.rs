@@ -41,6 +41,48 @@ async fn plans_show_what_was_asked_and_no_values() -> Result<()> {
 }
 
 #[tokio::test]
+async fn plans_of_a_series_show_what_was_asked_and_no_values() -> Result<()> {
+    let context = session();
+    run(&context, PATIENTS).await;
+    let sql = "EXPLAIN SELECT * FROM series_report(published, published, quasi_identifiers => ['age'], sensitive => \
+               ['disease'], k => 3, l => 2, alpha => 0.5, register => (SELECT cost AS person, 1 AS release, age FROM \
+               published))";
+    let batches = context.sql(sql).await?.collect().await?;
+    let plan = datafusion::arrow::util::pretty::pretty_format_batches(&batches)?.to_string();
+    let asked = "SeriesReport: releases=2, k=3, l=2, alpha=0.5, quasi_identifiers=[age], sensitive=[disease], \
+                 register=quasi_identifiers";
+    assert!(plan.contains(asked), "{plan}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_series_asks_for_memory_and_gives_it_back() -> Result<()> {
+    let series = |persons: usize, with_class: bool| {
+        let release = format!(
+            "(SELECT value AS age, value / 5 AS class_id FROM generate_series(1, {persons}))"
+        );
+        let class = if with_class { "value / 5 AS class" } else { "value AS age" };
+        format!(
+            "series_report({release}, {release}, quasi_identifiers => ['age'], register => (SELECT value AS person, 1 AS \
+             release, {class} FROM generate_series(1, {persons})))"
+        )
+    };
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(20_000_000, 1.0).build_arc()?;
+    let context = with_functions(SessionContext::new_with_config_rt(
+        SessionConfig::new().with_target_partitions(1),
+        std::sync::Arc::clone(&runtime),
+    ));
+    report(&context, &series(1_000, true)).await?.check("persons", None, 1_000.0);
+    report(&context, &series(1_000, false)).await?.check("persons", None, 1_000.0);
+    for with_class in [true, false] {
+        let message = message(&context, &series(200_000, with_class)).await;
+        assert!(message.contains("Resources exhausted"), "{message}");
+    }
+    assert_eq!(runtime.memory_pool.reserved(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn memory_is_asked_for() -> Result<()> {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(2_000_000, 1.0).build_arc()?;
     let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime);
@@ -144,10 +186,12 @@ async fn no_message_holds_a_cell() {
         "utility_report(original, (SELECT 'marker!' AS age, job FROM original), quasi_identifiers => ['age', 'job'])",
         "utility_report(original, (SELECT age, concat(job, '!') AS job FROM original), quasi_identifiers => ['age', 'job'])",
         "utility_report(original, original, quasi_identifiers => ['job'], hierarchies => {job: (SELECT job, 'top' AS top FROM original WHERE age = 1)})",
+        "series_report((SELECT concat(job, '!') AS job FROM original), quasi_identifiers => ['job'], register => (SELECT age AS person, 1 AS release, job FROM original))",
+        "series_report((SELECT job FROM original), quasi_identifiers => ['job'], register => (SELECT age AS person, 1 AS release, job FROM original), hierarchies => {job: (SELECT job, 'top' AS top FROM original WHERE age = 1)})",
     ];
     for call in calls {
         let message = message(&context, call).await;
         assert!(!message.contains("marker"), "{message}");
-        assert!(message.contains("distinct"), "{message}");
+        assert!(message.contains("distinct") || message.contains("have a label"), "{message}");
     }
 }

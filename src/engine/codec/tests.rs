@@ -149,6 +149,15 @@ fn more_queries() -> Vec<String> {
             "SELECT * FROM utility_report({apart}, {published}, {of}, sensitive => ['occupation'], sensitivity => \
              (SELECT DISTINCT occupation, 1 FROM sample_census(rows => 5000)))"
         ),
+        format!(
+            "SELECT * FROM series_report({published}, {published}, {of}, sensitive => ['occupation'], k => 3, l => 2, \
+             alpha => 0.5, hierarchies => {{age: intervals(5), sex: sample_hierarchy('sex')}}, register => (SELECT \
+             person_id AS person, 1 AS release, age, sex FROM sample_census(rows => 300)))"
+        ),
+        format!(
+            "SELECT * FROM series_report((SELECT 1 AS cohort, * FROM {published}), sensitive => ['occupation'], register \
+             => (SELECT person_id AS person, 1 AS release, 1 AS class FROM sample_census(rows => 300)))"
+        ),
         format!("SELECT * FROM anonymize({apart}, k => 3, {of}, sensitive => ['occupation']) WHERE random() < 2"),
         format!("SELECT sex FROM anonymize({apart}, k => 3, {of}, sensitive => ['occupation']) LIMIT 5"),
         format!("SELECT * FROM {apart} ORDER BY age LIMIT 5"),

