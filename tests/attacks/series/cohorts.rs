@@ -80,10 +80,10 @@ impl Series {
             return 0;
         }
         let columns = self.world.columns.join(", ");
-        let tuples =
-            rows(&self.context, &format!("SELECT DISTINCT cohort, {columns} FROM {release}"));
+        let sql = format!("SELECT DISTINCT cohort, {columns} FROM {release}");
+        let tuples = rows(&self.context, &sql).await.unwrap();
         let mut boxes: BTreeMap<i64, Vec<Option<String>>> = BTreeMap::new();
-        for mut row in tuples.await.unwrap() {
+        for mut row in tuples {
             let cohort = row.remove(0).unwrap().parse().unwrap();
             assert!(boxes.insert(cohort, row).is_none(), "a cohort with two combinations");
         }
