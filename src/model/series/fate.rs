@@ -38,11 +38,11 @@ pub struct Presence {
 pub enum Fate {
     /// Its members' rows of tonight.
     Live,
-    /// Its rows of the last release. Whether somebody is gone, or tonight's rows do not meet the requirement.
-    Repeated {
-        /// Somebody is gone.
-        is_held: bool,
-    },
+    /// Its members' quasi-identifiers of tonight with the values of the last release: tonight's do not meet the
+    /// requirement.
+    Kept,
+    /// Its rows of the last release: somebody is gone.
+    Held,
     /// Nothing, tonight and ever after.
     Withdrawn,
 }
@@ -50,14 +50,15 @@ pub enum Fate {
 impl Fate {
     /// A cohort is published whole or not at all.
     ///
-    /// One whose rows do not meet the requirement is always repeated: that it vanished would tell what its rows
-    /// are like to somebody who knows that all its members are here.
+    /// One whose values do not meet the requirement publishes its last ones again, with tonight's quasi-identifiers.
+    /// Somebody who knows that all its members are here, and how old they are tonight, would learn from a cohort that
+    /// vanished, or showed old ranges, what its values are like.
     pub fn of(presence: Presence, leavers: Leavers) -> Self {
         match (presence.was_published, presence.is_whole, leavers) {
             (false, _, _) | (true, false, Leavers::Withdraw) => Self::Withdrawn,
-            (true, false, Leavers::Hold) => Self::Repeated { is_held: true },
+            (true, false, Leavers::Hold) => Self::Held,
             (true, true, _) if presence.holds => Self::Live,
-            (true, true, _) => Self::Repeated { is_held: false },
+            (true, true, _) => Self::Kept,
         }
     }
 }
@@ -73,9 +74,9 @@ mod tests {
                 Fate::of(Presence { is_whole, holds, was_published }, leavers)
             };
             assert_eq!(fate(true, true, true), Fate::Live);
-            assert_eq!(fate(true, false, true), Fate::Repeated { is_held: false });
+            assert_eq!(fate(true, false, true), Fate::Kept);
             let left = match leavers {
-                Leavers::Hold => Fate::Repeated { is_held: true },
+                Leavers::Hold => Fate::Held,
                 Leavers::Withdraw => Fate::Withdrawn,
             };
             assert_eq!((fate(false, true, true), fate(false, false, true)), (left, left));

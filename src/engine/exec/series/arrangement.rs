@@ -23,8 +23,10 @@ pub(super) type Move = (Option<u32>, u32);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rows {
     Live(usize),
+    /// Tonight's quasi-identifiers with the values of the last release.
+    Kept(usize),
     New(usize),
-    Repeated { cohort: usize, is_held: bool },
+    Repeated(usize),
 }
 
 /// All classes, in the order of their ids: an order that tells nothing, because ids are keyed hashes.
@@ -43,7 +45,8 @@ pub(super) fn published(members: &Members, fates: &[Fate], new: &NewCohorts) -> 
     let known = known.filter_map(|(cohort, (of, fate))| {
         let rows = match fate {
             Fate::Live => Rows::Live(cohort),
-            Fate::Repeated { is_held } => Rows::Repeated { cohort, is_held: *is_held },
+            Fate::Kept => Rows::Kept(cohort),
+            Fate::Held => Rows::Repeated(cohort),
             Fate::Withdrawn => return None,
         };
         Some(Published { id: of.id, rows })
@@ -64,15 +67,15 @@ impl Arrangement<'_> {
     /// Tonight's rows of a class, none of one that repeats the last release.
     pub(super) fn tonight_rows(&self, of: &Published) -> &[u32] {
         match of.rows {
-            Rows::Live(cohort) => self.tonight.rows(cohort),
+            Rows::Live(cohort) | Rows::Kept(cohort) => self.tonight.rows(cohort),
             Rows::New(at) => self.new.rows.rows(at),
-            Rows::Repeated { .. } => &[],
+            Rows::Repeated(_) => &[],
         }
     }
 
     pub(super) fn size(&self, of: &Published) -> usize {
         match of.rows {
-            Rows::Repeated { cohort, .. } => self.last.rows(cohort).len(),
+            Rows::Repeated(cohort) => self.last.rows(cohort).len(),
             _ => self.tonight_rows(of).len(),
         }
     }
@@ -88,11 +91,13 @@ impl Arrangement<'_> {
             move |cohort: usize| self.last.rows(cohort).iter().map(move |row| first + row);
         self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = Move> + 's> {
             let codes = self.tonight_rows(of).iter();
+            let with_last_values = |cohort: usize| {
+                codes.clone().zip(of_last(cohort)).map(|(row, id)| (Some(*row), id))
+            };
             match of.rows {
-                Rows::Repeated { cohort, .. } => Box::new(of_last(cohort).map(|id| (None, id))),
-                Rows::Live(cohort) if is_never => {
-                    Box::new(codes.zip(of_last(cohort)).map(|(row, id)| (Some(*row), id)))
-                }
+                Rows::Repeated(cohort) => Box::new(of_last(cohort).map(|id| (None, id))),
+                Rows::Kept(cohort) => Box::new(with_last_values(cohort)),
+                Rows::Live(cohort) if is_never => Box::new(with_last_values(cohort)),
                 _ => Box::new(codes.map(|row| (Some(*row), *row))),
             }
         })
@@ -101,10 +106,10 @@ impl Arrangement<'_> {
     pub(super) fn cohorts(&self, first_repeated: u32, last: LastRows) -> Result<Cohorts> {
         let LastRows { ties, tuples, tuple_of, .. } = last;
         let of = |published: &Published| match published.rows {
-            Rows::Repeated { cohort, is_held } => {
+            Rows::Repeated(cohort) => {
                 let tuple = tuple_of.get(cohort).copied().flatten();
                 let missing = || Error::bug("a cohort of the last release was not kept");
-                Ok((Some(tuple.ok_or_else(missing)?), is_held))
+                Ok((Some(tuple.ok_or_else(missing)?), true))
             }
             _ => Ok((None, false)),
         };

@@ -270,7 +270,7 @@ impl Night<'_> {
         let is_checked = |of: &Published| match of.rows {
             Rows::Live(_) => !self.is_never(),
             Rows::New(_) => true,
-            Rows::Repeated { .. } => false,
+            Rows::Kept(_) | Rows::Repeated(_) => false,
         };
         let classes: Vec<&Published> =
             arrangement.published.iter().filter(|of| is_checked(of)).collect();
@@ -280,7 +280,7 @@ impl Night<'_> {
         })?;
         let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
         let wrong = arrangement.published.par_iter().filter(|of| {
-            !matches!(of.rows, Rows::Repeated { .. })
+            !matches!(of.rows, Rows::Repeated(_))
                 && !is_of(of.id, arrangement.tonight_rows(of), &table.persons, seed)
         });
         match wrong.count() {
@@ -328,13 +328,12 @@ impl Night<'_> {
             let rows = arrangement.size(of);
             largest = largest.max(rows);
             match of.rows {
-                Rows::Repeated { is_held: true, .. } => {
+                Rows::Repeated(_) => {
                     figures.cohorts_held += 1;
                     figures.rows_held += rows as u64;
                 }
                 // Counted as one that lives: how many fail the requirement is nobody's business.
-                Rows::Repeated { is_held: false, .. } => figures.cohorts_live += 1,
-                Rows::Live(_) | Rows::New(_) => {
+                Rows::Live(_) | Rows::Kept(_) | Rows::New(_) => {
                     figures.cohorts_live += 1;
                     own += rows;
                 }
@@ -374,8 +373,7 @@ impl Night<'_> {
         let moves = &mut arrangement.moves(tonight as u32, self.is_never());
         table.rows.copy_rows(&mut rows, moves)?;
         let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
-        let is_own =
-            |class: usize| !matches!(arrangement.published[class].rows, Rows::Repeated { .. });
+        let is_own = |class: usize| !matches!(arrangement.published[class].rows, Rows::Repeated(_));
         let lost = lost_by(&rows, &classes, &axes, &is_own);
         let own = (0..classes.len()).filter(|of| is_own(*of)).map(|of| classes.range(of).len());
         self.release.metrics.loss.set(lost / own.sum::<usize>().max(1) as f64);
