@@ -1,5 +1,6 @@
 //! Measures of a release: from its classes or published nodes, or from counts of what was published.
 
+mod assignment;
 mod graded;
 mod histories;
 mod incomplete;

@@ -20,7 +20,9 @@
 //! - Releases with a column `cohort` are a series. In all others a class is a `class_id`, or else a combination of
 //!   published quasi-identifiers; they have no cohorts whose size could be compared, so `cohorts_resized` does not hold.
 //! - A register without a column `class` finds the classes that could hold a person by the published ranges, sets
-//!   and labels. Classes overlap, so this attacker knows less than one who is told everybody's class.
+//!   and labels. Where these overlap, everybody is put into one class of every release, so that no class has more persons
+//!   than rows and who was together stays together. Crowds are then those of one explanation of the releases. What a
+//!   subtraction tells is counted for classes alone whose members are certain.
 //! - Nobody changes cohort in a series. A person can be in a cohort only if their values fit it in every release in
 //!   which it was made anew. One that repeats its rows says nothing about the night: members may have left or changed.
 //! - Whether a cohort repeats its rows is seen from the release before, so no release may be left out. Where `held` is
@@ -183,8 +185,15 @@ async fn persons(
     let classes = releases.into_classes();
     memory.try_grow(histories.crowd_memory() + subtraction_memory(&histories, &classes))?;
     let k = spec.targets.k;
-    let work =
-        move || Ok((histories.crowds(k.map(u64::from)), told_by_subtraction(&histories, &classes)));
+    let overlap = !spec.cohorts && matches!(spec.register, Some(RegisterSpec::Fits(_)));
+    if overlap {
+        memory.try_grow(histories.assignment_memory())?;
+    }
+    let work = move || {
+        let told = told_by_subtraction(&histories, &classes);
+        let histories = if overlap { histories.assigned(&classes) } else { histories };
+        Ok((histories.crowds(k.map(u64::from)), told))
+    };
     let (crowds, told) = running(work).await?;
     let share = |of: u64| (crowds.persons > 0).then(|| of as f64 / crowds.persons as f64);
     let smallest = crowds.smallest.map(|smallest| smallest as f64);

@@ -217,6 +217,10 @@ impl<'a> Wanted<'a> {
 
     /// The number of the class, if it is published.
     fn class_column(&self, number: usize, schema: &DFSchema) -> Result<Option<Column>> {
+        // Labels tell classes apart by their combinations alone.
+        if !self.cohorts && self.register.is_some_and(Register::fits) {
+            return Ok(None);
+        }
         let name = if self.cohorts { COHORT } else { CLASS_ID };
         let Some(class) = named(schema, name) else {
             if self.register.is_some_and(|register| !register.fits()) {
