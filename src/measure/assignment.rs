@@ -165,8 +165,10 @@ mod tests {
         }
         let release = |rows: &&[u32]| ReleaseClasses { rows: rows.to_vec(), values: Vec::new() };
         let releases: Vec<ReleaseClasses> = rows.iter().map(release).collect();
-        let assigned = histories.assigned(&releases);
-        let of = |person: usize| (0..rows.len()).map(|r| assigned.classes(person, r).to_vec());
+        let assigned = &histories.assigned(&releases);
+        let of = |person: usize| {
+            (0..rows.len()).map(move |release| assigned.classes(person, release).to_vec())
+        };
         (0..persons.len()).map(|person| of(person).collect()).collect()
     }
 

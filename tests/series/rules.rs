@@ -36,6 +36,34 @@ async fn a_cohort_that_fails_the_requirement_repeats_and_is_not_marked() -> Resu
     Ok(())
 }
 
+/// Old ranges of persons who are all here would tell that the requirement failed, hence what they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cohort_that_fails_the_requirement_shows_tonights_ranges() -> Result<()> {
+    for option in ["l => 2", "alpha => 0.5, leavers => 'withdraw'", "l => 2, changes => 'never'"] {
+        let mut series = Series::new(&format!(", {option}"));
+        let mut all = persons(0..40);
+        let first = series.night(&all).await?;
+        let cohort = cohort_of(&first)["d7"];
+        let diseases = |of: &Cohorts| -> Vec<String> {
+            let mut found: Vec<String> =
+                of[&cohort].iter().map(|row| disease(row).to_owned()).collect();
+            found.sort_unstable();
+            found
+        };
+        let members = diseases(&first);
+        for person in all.iter_mut().filter(|person| members.contains(&person.disease)) {
+            (person.age, person.disease) = (99, "flu".to_owned());
+        }
+        for _ in 0..2 {
+            let night = series.night(&all).await?;
+            assert!(night[&cohort].iter().all(|row| row.starts_with("99 | ")), "{option}");
+            assert_eq!(diseases(&night), members, "{option}");
+            assert!(!is_held(&night[&cohort]), "{option}");
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn newcomers_who_fail_the_requirement_wait() -> Result<()> {
     let mut series = Series::new(", l => 2");
