@@ -94,8 +94,8 @@ impl Tonight {
 /// Nobody is in two cohorts.
 async fn check_persons(context: &SessionContext, unmet: &mut Vec<String>) -> Result<()> {
     let query = format!(
-        "SELECT (SELECT count(*) FROM (SELECT person FROM {NEWCOMERS} GROUP BY person HAVING count(*) > 1)),
-                (SELECT count(*) FROM {NEWCOMERS} AS n JOIN {MEMBERS} AS m ON n.person = m.person)"
+        "SELECT (SELECT count(*) FROM (SELECT person FROM {NEWCOMERS} GROUP BY person HAVING count(*) > 1)) AS twice,
+                (SELECT count(*) FROM {NEWCOMERS} AS n JOIN {MEMBERS} AS m ON n.person = m.person) AS known"
     );
     let [twice, known] = row(context, &query).await?;
     if twice + known > 0 {

@@ -13,7 +13,7 @@ use anonymize_release::store::Location;
 use anonymize_release::{
     Error, Job, Manifest, Outcome, RunOptions, current, register_release, run,
 };
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
