@@ -27,8 +27,8 @@ pub(super) fn section(facts: &Facts) -> String {
         grouped(current.night)
     ));
     html += &paragraph(&format!(
-        "{} groups are published. {} of them repeat their last records, because a member is missing or their new values \
-         would tell too much; {} persons wait until there are enough newcomers for a group.",
+        "{} groups are published. {} of them repeat their last records, because a member is missing; {} persons wait until \
+         there are enough newcomers for a group.",
         grouped(current.cohorts),
         grouped(current.cohorts_held),
         grouped(current.persons_waiting)
