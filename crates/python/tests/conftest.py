@@ -1,0 +1,65 @@
+"""Tables that the tests share."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pyarrow as pa
+import pytest
+
+import datafusion_anonymize as da
+
+SEED = "a seed of sixteen characters or more"
+
+
+@pytest.fixture(scope="session")
+def census():
+    """Made-up rows: age, zip, education, occupation."""
+    session = da.connect()
+    rows = session.sql(
+        "SELECT age, zip, education, occupation FROM sample_census(rows => 2000, seed => 7, missing => 0.02)"
+    )
+    return rows.to_arrow()
+
+
+@pytest.fixture(scope="session")
+def roles():
+    return {"k": 10, "quasi_identifiers": ["age", "zip", "education"], "sensitive": ["occupation"], "seed": SEED}
+
+
+@pytest.fixture
+def adult():
+    """The Adult census, as the other tests of the project read it."""
+    directory = os.environ.get("ADULT_DIR")
+    if not directory:
+        pytest.skip("ADULT_DIR is not set")
+    names = [
+        "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship",
+        "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
+    ]
+    import pandas
+
+    table = pandas.read_csv(
+        os.path.join(directory, "adult.data"), names=names, skipinitialspace=True, na_values="?", comment="|"
+    )
+    wanted = ["age", "education", "marital_status", "race", "sex", "hours_per_week", "occupation"]
+    return pa.Table.from_pandas(table[wanted].dropna(), preserve_index=False)
+
+
+@pytest.fixture
+def process():
+    """Runs a script in a process of its own."""
+
+    def run(script, **options):
+        return subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300, **options
+        )
+
+    return run
+
+
+def classes(table, quasi_identifiers):
+    """The sizes of the groups of rows that look alike."""
+    frame = table.to_pandas()
+    return frame.groupby(quasi_identifiers, dropna=False, observed=True).size()
