@@ -256,14 +256,17 @@ impl Shared {
                 }
             }
         }
-        let batch = number.checked_sub(state.given_away).and_then(|at| state.kept.get(at)).cloned();
-        // The last one who can read it.
+        Ok(number.checked_sub(state.given_away).and_then(|at| state.kept.get(at)).cloned())
+    }
+
+    /// Forgets batches up to a number if nobody else can ask for them.
+    fn give_away(self: &Arc<Self>, number: usize) {
         if Arc::strong_count(self) == 1 {
+            let mut state = self.state();
             while state.given_away <= number && state.kept.pop_front().is_some() {
                 state.given_away += 1;
             }
         }
-        Ok(batch)
     }
 
     /// Starts the query if it has not begun.
@@ -386,7 +389,13 @@ impl Iterator for Reader {
 
     fn next(&mut self) -> Option<Self::Item> {
         // The caller may hold the GIL, and what makes the rows may need it.
-        let next = Python::try_attach(|py| py.detach(|| self.shared.next(self.number)));
+        let next = Python::try_attach(|py| {
+            py.detach(|| {
+                let next = self.shared.next(self.number);
+                self.shared.give_away(self.number);
+                next
+            })
+        });
         self.number += 1;
         match next? {
             Ok(batch) => batch.map(Ok),
