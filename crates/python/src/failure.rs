@@ -25,6 +25,16 @@ impl Failure {
         Self::Ours("QueryFailed", message.into())
     }
 
+    /// A query that was not planned: no row was read, so what functions say of themselves quotes none.
+    pub fn planning(error: DataFusionError) -> Self {
+        match error.find_root() {
+            DataFusionError::Execution(_) => {
+                Self::invalid(without_prefix(&error.strip_backtrace()))
+            }
+            _ => error.into(),
+        }
+    }
+
     /// The same for somebody who asks later. What Python raised was raised already.
     pub fn again(&self) -> Self {
         match self {

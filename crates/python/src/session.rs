@@ -72,8 +72,7 @@ impl Session {
 
     /// Runs statements; the rows of the last one if it is a query, else nothing.
     fn sql(&self, py: Python<'_>, query: &str, progress: Option<Py<PyAny>>) -> PyResult<Option<Rows>> {
-        let run = || async { Ok(statement::run(&self.context, query).await?) };
-        Ok(match wait(py, &mut Nobody, run)? {
+        Ok(match self.run(py, query)? {
             Outcome::Done => None,
             Outcome::Query(frame) => {
                 Some(Rows::planned(&self.context, frame, Inputs::default(), progress))
@@ -113,8 +112,7 @@ impl Session {
     /// Gives the files at a path or URL a name, as far as they are there.
     fn register_files(&self, py: Python<'_>, name: &str, path: &str) -> PyResult<()> {
         let sql = format!("SELECT * FROM '{}'", path.replace('\'', "''"));
-        let run = || async { Ok(statement::run(&self.context, &sql).await?) };
-        match wait(py, &mut Nobody, run)? {
+        match self.run(py, &sql)? {
             Outcome::Query(frame) => self.replace(name, frame.into_view()),
             Outcome::Done | Outcome::Write(_) => Ok(()),
         }
@@ -137,12 +135,7 @@ impl Session {
     ) -> PyResult<u64> {
         let mut tables = Tables::new(self);
         let source = tables.register(rows.as_stream(py, self)?)?;
-        let columns: Vec<String> =
-            partition_by.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\""))).collect();
-        let partitioned = match columns.is_empty() {
-            true => String::new(),
-            false => format!(" PARTITIONED BY ({})", columns.join(", ")),
-        };
+        let partitioned = partitioned_by(&partition_by)?;
         let path = path.replace('\'', "''");
         let sql = format!("COPY (SELECT * FROM {source}) TO '{path}' STORED AS {format}{partitioned}");
         let written = self.sql(py, &sql, None)?;
@@ -233,15 +226,35 @@ impl Session {
     /// Plans a statement that was not written as a text.
     pub fn plan(&self, py: Python<'_>, statement: Statement) -> Result<DataFrame, Failure> {
         let plan = || async move {
-            let plan = self.context.state().statement_to_plan(statement).await?;
-            Ok(self.context.execute_logical_plan(plan).await?)
+            let plan = self.context.state().statement_to_plan(statement).await;
+            let planned = self.context.execute_logical_plan(plan.map_err(Failure::planning)?).await;
+            planned.map_err(Failure::planning)
         };
         wait(py, &mut Nobody, plan)
+    }
+
+    fn run(&self, py: Python<'_>, sql: &str) -> Result<Outcome, Failure> {
+        let run = || async { statement::run(&self.context, sql).await.map_err(Failure::planning) };
+        wait(py, &mut Nobody, run)
     }
 
     fn replace(&self, name: &str, table: Arc<dyn TableProvider>) -> PyResult<()> {
         self.context.deregister_table(name).map_err(Failure::from)?;
         self.context.register_table(name, table).map_err(Failure::from)?;
         Ok(())
+    }
+}
+
+/// The clause of COPY, which takes names as they are: no quotes, and so nothing that would need them.
+fn partitioned_by(columns: &[String]) -> Result<String, Failure> {
+    let is_plain = |column: &String| {
+        !column.is_empty() && column.chars().all(|letter| letter.is_alphanumeric() || letter == '_')
+    };
+    match columns.iter().all(is_plain) {
+        _ if columns.is_empty() => Ok(String::new()),
+        true => Ok(format!(" PARTITIONED BY ({})", columns.join(", "))),
+        false => Err(Failure::invalid(
+            "partition_by: directories are named by columns of letters, digits and _; rename the column first",
+        )),
     }
 }

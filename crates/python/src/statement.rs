@@ -10,6 +10,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::object_store::ObjectStore;
 use datafusion::prelude::SessionContext;
+use datafusion_anonymize::redact_values;
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
@@ -95,7 +96,7 @@ impl Kept<'_> {
         Box::pin(async move {
             // A statement before the last one: what it writes is written, what it would return nobody reads.
             if let Some(before) = self.take().filter(|before| writes(before.logical_plan())) {
-                before.collect().await?;
+                before.collect().await.map_err(redact_values)?;
             }
             let frame = self.context.execute_logical_plan(plan).await?;
             // SET, CREATE and the like are done by now and return nothing.

@@ -90,7 +90,7 @@ def inputs(table):
         "polars": polars.DataFrame(table),
         "duckdb": duckdb.from_arrow(table),
         "datafusion": _datafusion(table),
-        "result": da.connect().sql("SELECT 1 AS nothing") and _result(table),
+        "result": _result(table),
     }
 
 
@@ -130,8 +130,8 @@ def test_a_release_goes_into_every_library(census, roles):
     assert len(release.to_pandas()) == len(census)
     assert pa.table(release).equals(expected)
     assert pa.RecordBatchReader.from_stream(release).read_all().equals(expected)
-    assert duckdb.sql("SELECT count(*) FROM release").fetchone() == (len(census),)
-    assert pandas.api.interchange is not None and release.column_names == expected.column_names
+    assert duckdb.sql("SELECT count(*) FROM release").fetchall() == [(len(census),)]
+    assert release.column_names == expected.column_names
 
 
 def test_a_temporary_result_is_not_kept(census, roles):
@@ -141,9 +141,10 @@ def test_a_temporary_result_is_not_kept(census, roles):
 
 
 def test_a_row_index_of_pandas_is_a_column_without_a_role(census, roles):
-    frame = census.to_pandas().set_index("occupation")
-    with pytest.raises(da.InvalidOptions, match="__index_level_0__|occupation"):
-        da.anonymize(frame.rename_axis("person"), **{**roles, "sensitive": []})
+    frame = census.to_pandas().rename_axis("person").set_index(census.to_pandas().index + 7)
+    frame.index.name = "person"
+    with pytest.raises(da.InvalidOptions, match="columns without a role: 'person'"):
+        da.anonymize(frame.sort_index(ascending=False), **roles)
 
 
 def test_a_table_in_one_batch_is_divided(roles):
