@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 
 use crate::failure::Failure;
-use crate::input::{Once, in_memory, is_table, table_of};
+use crate::input::{Counted, Once, in_memory, is_table, table_of};
 use crate::options::named;
 use crate::rows::{Inputs, rows_of};
 use crate::session::Session;
@@ -85,15 +85,15 @@ impl<'a> Tables<'a> {
             )));
         }
         // A table that knows its length is in memory and can be divided; others are read as they come.
-        match value.len() {
-            Ok(_) => self.add(value),
-            Err(_) if is_read_once => {
-                let Once { table, rows_read } = Once::new(value, self.session.partitions())?;
-                self.inputs.rows_read.push(rows_read);
-                self.register(table)
-            }
-            Err(_) => self.add(value),
+        let partitions = self.session.partitions();
+        if is_read_once && value.len().is_err() {
+            let Once { table, rows_read } = Once::new(value, partitions)?;
+            self.inputs.add(rows_read, None);
+            return self.register(table);
         }
+        let Counted { table, rows_read, rows } = Counted::new(value, partitions)?;
+        self.inputs.add(rows_read, Some(rows));
+        self.register(table)
     }
 
     /// `{leaf: [level 1, level 2, …]}` as a table.

@@ -39,18 +39,23 @@ fn reader(object: &Bound<'_, PyAny>) -> Result<Reader, Failure> {
     Ok(object.extract::<AnyRecordBatch>()?.into_reader()?)
 }
 
-/// A table that can be read any number of times: its batches stay where Python has them.
+/// The batches of a Python table; they stay where Python has them.
+fn batches(object: &Bound<'_, PyAny>) -> Result<(SchemaRef, Vec<RecordBatch>), Failure> {
+    let reader = reader(object)?;
+    object.py().detach(|| {
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|_| unread())?;
+        Ok((schema, batches))
+    })
+}
+
+/// A table that can be read any number of times.
 pub fn in_memory(
     object: &Bound<'_, PyAny>,
     partitions: usize,
 ) -> Result<Arc<dyn TableProvider>, Failure> {
-    let reader = reader(object)?;
-    let table = object.py().detach(|| {
-        let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|_| unread())?;
-        Ok::<_, Failure>(table_of(schema, &batches, partitions)?)
-    })?;
-    Ok(Arc::new(table))
+    let (schema, batches) = batches(object)?;
+    Ok(Arc::new(table_of(schema, &batches, partitions)?))
 }
 
 /// Batches as a table in so many partitions, without a copy.
@@ -59,6 +64,11 @@ pub fn table_of(
     batches: &[RecordBatch],
     partitions: usize,
 ) -> QueryResult<MemTable> {
+    MemTable::try_new(schema, divided(batches, partitions))
+}
+
+/// Equal shares of all rows.
+fn divided(batches: &[RecordBatch], partitions: usize) -> Vec<Vec<RecordBatch>> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let share = rows.div_ceil(partitions.max(1)).max(1);
     let mut parts = vec![Vec::new()];
@@ -78,7 +88,64 @@ pub fn table_of(
             room -= taken;
         }
     }
-    MemTable::try_new(schema, parts)
+    parts
+}
+
+/// A table in memory that counts the rows that are read of it, for the progress of a call.
+pub struct Counted {
+    /// What the session sees.
+    pub table: Arc<dyn TableProvider>,
+    /// Rows read so far.
+    pub rows_read: Arc<AtomicUsize>,
+    /// All rows.
+    pub rows: usize,
+}
+
+impl Counted {
+    /// The rows of a Python table.
+    pub fn new(object: &Bound<'_, PyAny>, partitions: usize) -> Result<Self, Failure> {
+        let (schema, batches) = batches(object)?;
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        let rows_read = Arc::new(AtomicUsize::new(0));
+        let parts = divided(&batches, partitions).into_iter().map(|batches| {
+            let (schema, rows_read) = (Arc::clone(&schema), Arc::clone(&rows_read));
+            Arc::new(Part { schema, batches, rows_read }) as Arc<dyn PartitionStream>
+        });
+        let table = StreamingTable::try_new(Arc::clone(&schema), parts.collect())?;
+        Ok(Self { table: Arc::new(table), rows_read, rows })
+    }
+}
+
+/// What one task reads of a table in memory.
+struct Part {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    rows_read: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("rows of Python")
+    }
+}
+
+impl PartitionStream for Part {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let rows_read = Arc::clone(&self.rows_read);
+        let slices = self.batches.clone().into_iter().flat_map(|batch| {
+            let rows = batch.num_rows();
+            (0..rows).step_by(SLICE).map(move |from| batch.slice(from, SLICE.min(rows - from)))
+        });
+        let slices = slices.map(move |slice| {
+            rows_read.fetch_add(slice.num_rows(), Ordering::Relaxed);
+            Ok(slice)
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), stream::iter(slices)))
+    }
 }
 
 /// A table whose rows come once, and are read as they are needed.

@@ -34,9 +34,34 @@ const AHEAD: usize = 2;
 
 /// What a query reads from Python, for its progress.
 #[derive(Default)]
-pub struct Inputs {
-    /// Rows read of each input that comes as a stream.
-    pub rows_read: Vec<Arc<AtomicUsize>>,
+pub struct Inputs(Vec<Input>);
+
+struct Input {
+    rows_read: Arc<AtomicUsize>,
+    /// All of its rows, if it knows.
+    rows: Option<usize>,
+}
+
+impl Inputs {
+    /// A table of Python, with its counter.
+    pub fn add(&mut self, rows_read: Arc<AtomicUsize>, rows: Option<usize>) {
+        self.0.push(Input { rows_read, rows });
+    }
+
+    /// Rows read so far. A report reads its inputs more than once.
+    fn rows_read(&self) -> usize {
+        let read = |input: &Input| {
+            let read = input.rows_read.load(Ordering::Relaxed);
+            input.rows.map_or(read, |rows| read.min(rows))
+        };
+        self.0.iter().map(read).sum()
+    }
+
+    /// All rows, if all inputs know theirs.
+    fn rows(&self) -> Option<usize> {
+        let rows = self.0.iter().map(|input| input.rows).sum::<Option<usize>>()?;
+        (!self.0.is_empty()).then_some(rows)
+    }
 }
 
 /// The rows of a query.
@@ -360,11 +385,11 @@ impl Progress {
 impl Watch for Progress {
     fn look(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(plan) = &self.plan else { return Ok(()) };
-        let streamed = self.inputs.rows_read.iter().map(|rows| rows.load(Ordering::Relaxed));
-        let read = rows_read(plan.as_ref()) + streamed.sum::<usize>();
+        let read = rows_read(plan.as_ref()) + self.inputs.rows_read();
         if self.told != Some(read) {
             self.told = Some(read);
-            self.callback.call1(py, (read, rows_to_read(plan.as_ref())))?;
+            let rows = rows_to_read(plan.as_ref()).or_else(|| self.inputs.rows());
+            self.callback.call1(py, (read, rows))?;
         }
         Ok(())
     }

@@ -34,17 +34,11 @@ def adult():
     directory = os.environ.get("ADULT_DIR")
     if not directory:
         pytest.skip("ADULT_DIR is not set")
-    names = [
-        "age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship",
-        "race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income",
-    ]
     import pandas
 
-    table = pandas.read_csv(
-        os.path.join(directory, "adult.data"), names=names, skipinitialspace=True, na_values="?", comment="|"
-    )
-    wanted = ["age", "education", "marital_status", "race", "sex", "hours_per_week", "occupation"]
-    return pa.Table.from_pandas(table[wanted].dropna(), preserve_index=False)
+    table = pandas.read_csv(os.path.join(directory, "adult.csv"), sep=";")
+    wanted = ["age", "education", "marital-status", "race", "sex", "occupation"]
+    return pa.Table.from_pandas(table[wanted], preserve_index=False)
 
 
 @pytest.fixture
