@@ -14,6 +14,7 @@ Every column needs a role. The requirement is verified before the first row is t
 import atexit
 
 from . import _native
+from ._datafusion import register
 from ._errors import (
     AnonymizeError,
     InternalError,
@@ -49,6 +50,7 @@ __all__ = [
     "intervals",
     "prefixes",
     "privacy_report",
+    "register",
     "report",
     "run_job",
     "series_report",

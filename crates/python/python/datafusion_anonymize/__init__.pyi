@@ -74,6 +74,7 @@ def report(
     title: str | None = None,
     session: Session | None = None,
 ) -> Page: ...
+def register(context: Any, *, session: Session | None = None) -> None: ...
 
 def anonymize(
     table: Table,

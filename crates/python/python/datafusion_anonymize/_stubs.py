@@ -81,6 +81,7 @@ def report(
     title: str | None = None,
     session: Session | None = None,
 ) -> Page: ...
+def register(context: Any, *, session: Session | None = None) -> None: ...
 '''
 
 _SESSION = '''\
