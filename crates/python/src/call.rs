@@ -120,7 +120,8 @@ impl<'a> Tables<'a> {
                     }
                 }
             }
-            columns.resize_with(if columns.is_empty() { line.len() } else { columns.len() }, Vec::new);
+            columns
+                .resize_with(if columns.is_empty() { line.len() } else { columns.len() }, Vec::new);
             if line.len() != columns.len() {
                 return Err(uneven());
             }
@@ -134,7 +135,8 @@ impl<'a> Tables<'a> {
         let fields = (0..columns.len())
             .map(|level| Field::new(format!("level_{level}"), DataType::Utf8, false));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let arrays = columns.into_iter().map(|labels| Arc::new(StringArray::from(labels)) as ArrayRef);
+        let arrays =
+            columns.into_iter().map(|labels| Arc::new(StringArray::from(labels)) as ArrayRef);
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays.collect());
         let batch = batch.map_err(DataFusionError::from)?;
         self.register(Arc::new(table_of(schema, &[batch], 1)?))

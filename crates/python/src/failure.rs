@@ -39,7 +39,9 @@ impl Failure {
     pub fn again(&self) -> Self {
         match self {
             Self::Ours(class, message) => Self::Ours(class, message.clone()),
-            Self::Raised(_) => Self::query("the query was stopped before it had delivered all rows"),
+            Self::Raised(_) => {
+                Self::query("the query was stopped before it had delivered all rows")
+            }
         }
     }
 
@@ -97,7 +99,12 @@ fn class_of(error: &DataFusionError) -> &'static str {
 
 /// What the class says already.
 fn without_prefix(message: &str) -> &str {
-    let prefixes = ["Error during planning: ", "Execution error: ", "Resources exhausted: ", "External error: "];
+    let prefixes = [
+        "Error during planning: ",
+        "Execution error: ",
+        "Resources exhausted: ",
+        "External error: ",
+    ];
     prefixes.iter().find_map(|prefix| message.strip_prefix(prefix)).unwrap_or(message)
 }
 

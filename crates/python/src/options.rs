@@ -28,6 +28,18 @@ pub struct Hierarchy {
 
 #[pymethods]
 impl Hierarchy {
+    /// The name of its function in SQL.
+    #[getter]
+    fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// The steps as they are written, texts in double quotes.
+    #[getter]
+    fn steps(&self) -> Vec<String> {
+        self.steps.iter().map(|step| step.to_string().replace('\'', "\"")).collect()
+    }
+
     fn __repr__(&self) -> String {
         let steps: Vec<String> = self.steps.iter().map(ToString::to_string).collect();
         format!("{}({})", self.function, steps.join(", "))
@@ -223,7 +235,8 @@ fn field(key: String, value: Expr) -> DictionaryField {
 
 /// A call that means something to an option, as `intervals(5, 10)` does.
 fn call(function: &str, arguments: Vec<Expr>) -> Expr {
-    let args = arguments.into_iter().map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    let args =
+        arguments.into_iter().map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(function)]),
         uses_odbc_syntax: false,

@@ -191,9 +191,9 @@ impl Rows {
     pub fn first_number(&self, py: Python<'_>) -> Result<u64, Failure> {
         let first = py.detach(|| self.shared.next(0))?;
         let counts = first.as_ref().and_then(|batch| batch.columns().first());
-        Ok(counts.and_then(|counts| counts.as_primitive_opt::<UInt64Type>()).map_or(0, |counts| {
-            if counts.is_empty() { 0 } else { counts.value(0) }
-        }))
+        Ok(counts
+            .and_then(|counts| counts.as_primitive_opt::<UInt64Type>())
+            .map_or(0, |counts| if counts.is_empty() { 0 } else { counts.value(0) }))
     }
 }
 
@@ -422,9 +422,11 @@ impl Iterator for Reader {
             })
         });
         self.number += 1;
-        match next? {
-            Ok(batch) => batch.map(Ok),
-            Err(failure) => {
+        match next {
+            // The interpreter is about to end. Rows that are missing must not look like the end of a table.
+            None => Some(Err(ArrowError::ExternalError("the query was interrupted".into()))),
+            Some(Ok(batch)) => batch.map(Ok),
+            Some(Err(failure)) => {
                 if let Failure::Raised(error) = &failure {
                     // A consumer of streams knows errors as texts. The interrupt reaches Python after it.
                     Python::attach(|py| raise_again(py, error));

@@ -9,7 +9,7 @@ use datafusion::catalog::{CatalogProvider, MemorySchemaProvider, SchemaProvider,
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::config::ConfigOptions;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
 use datafusion_anonymize::{AnonymizeConfig, ignore_file_statistics, register_all, use_seed};
@@ -36,42 +36,74 @@ pub struct Session {
     passing: Arc<MemorySchemaProvider>,
 }
 
+/// The limits of a session, as `connect` has checked them.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Limits {
+    memory_limit: Option<usize>,
+    disk_limit: Option<u64>,
+    temp_dir: Option<PathBuf>,
+    target_partitions: Option<usize>,
+    batch_size: Option<usize>,
+}
+
+impl Limits {
+    fn config(&self) -> Result<SessionConfig, Failure> {
+        let mut config = ConfigOptions::from_env()?;
+        if let Some(partitions) = self.target_partitions {
+            config.execution.target_partitions = partitions;
+        }
+        if let Some(rows) = self.batch_size {
+            config.execution.batch_size = ConfigNonZeroUsize::try_new(rows)?;
+        }
+        Ok(SessionConfig::from(config).with_information_schema(true))
+    }
+
+    fn runtime(self) -> Result<Arc<RuntimeEnv>, Failure> {
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(bytes) = self.memory_limit {
+            runtime = runtime.with_memory_limit(bytes, 1.0);
+        }
+        if let Some(directory) = self.temp_dir {
+            runtime = runtime.with_temp_file_path(directory);
+        }
+        if let Some(bytes) = self.disk_limit {
+            runtime = runtime.with_max_temp_directory_size(bytes);
+        }
+        Ok(runtime.build_arc()?)
+    }
+}
+
+/// What a page is about.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct About {
+    /// The job file; of a job that is a text the directory in which relative paths start.
+    path: PathBuf,
+    text: Option<String>,
+    published: Option<String>,
+    threshold: Option<u64>,
+    title: Option<String>,
+}
+
 #[pymethods]
 impl Session {
     #[new]
-    #[pyo3(signature = (*, memory_limit=None, disk_limit=None, temp_dir=None, target_partitions=None, batch_size=None, seed=None))]
-    fn new(
-        memory_limit: Option<usize>,
-        disk_limit: Option<u64>,
-        temp_dir: Option<PathBuf>,
-        target_partitions: Option<usize>,
-        batch_size: Option<usize>,
-        seed: Option<&str>,
-    ) -> Result<Self, Failure> {
-        let mut config = ConfigOptions::from_env()?;
-        if let Some(partitions) = target_partitions {
-            config.execution.target_partitions = partitions;
-        }
-        if let Some(rows) = batch_size {
-            config.execution.batch_size = ConfigNonZeroUsize::try_new(rows)?;
-        }
-        let mut runtime = RuntimeEnvBuilder::new();
-        if let Some(bytes) = memory_limit {
-            runtime = runtime.with_memory_limit(bytes, 1.0);
-        }
-        if let Some(directory) = temp_dir {
-            runtime = runtime.with_temp_file_path(directory);
-        }
-        if let Some(bytes) = disk_limit {
-            runtime = runtime.with_max_temp_directory_size(bytes);
-        }
-        let config = SessionConfig::from(config).with_information_schema(true);
-        let context = SessionContext::new_with_config_rt(config, runtime.build_arc()?);
+    #[pyo3(signature = (limits, seed=None))]
+    #[allow(clippy::needless_pass_by_value)]
+    fn new(limits: Limits, seed: Option<&str>) -> Result<Self, Failure> {
+        let config = limits.config()?;
+        let context = SessionContext::new_with_config_rt(config, limits.runtime()?);
         Self::of(context.enable_url_table(), seed)
     }
 
     /// Runs statements; the rows of the last one if it is a query, else nothing.
-    fn sql(&self, py: Python<'_>, query: &str, progress: Option<Py<PyAny>>) -> PyResult<Option<Rows>> {
+    fn sql(
+        &self,
+        py: Python<'_>,
+        query: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Option<Rows>> {
         Ok(match self.run(py, query)? {
             Outcome::Done => None,
             Outcome::Query(frame) => {
@@ -95,7 +127,8 @@ impl Session {
     ) -> PyResult<Rows> {
         let mut tables = Tables::new(self);
         let frame = call::plan(&mut tables, function, inputs, options)?;
-        let rows = Rows::planned(&self.context, frame, std::mem::take(&mut tables.inputs), progress);
+        let rows =
+            Rows::planned(&self.context, frame, std::mem::take(&mut tables.inputs), progress);
         rows.begin(inputs.py())?;
         Ok(rows)
     }
@@ -137,7 +170,8 @@ impl Session {
         let source = tables.register(rows.as_stream(py, self)?)?;
         let partitioned = partitioned_by(&partition_by)?;
         let path = path.replace('\'', "''");
-        let sql = format!("COPY (SELECT * FROM {source}) TO '{path}' STORED AS {format}{partitioned}");
+        let sql =
+            format!("COPY (SELECT * FROM {source}) TO '{path}' STORED AS {format}{partitioned}");
         let written = self.sql(py, &sql, None)?;
         Ok(written.map_or(Ok(0), |written| written.first_number(py))?)
     }
@@ -153,17 +187,15 @@ impl Session {
         Ok(run_job(py, &self.context, &path, dry_run, progress)?)
     }
 
-    /// The page about the release of a job.
-    fn report(
-        &self,
-        py: Python<'_>,
-        job: PathBuf,
-        published: Option<String>,
-        threshold: Option<u64>,
-        title: Option<String>,
-    ) -> PyResult<String> {
-        let job = Job::read(&job).map_err(Failure::from)?;
-        Ok(page(py, &self.context, &Source { job, published, threshold, title })?)
+    /// The page about the release of a job file, or of a job that is given as a text.
+    fn report(&self, py: Python<'_>, about: About) -> PyResult<String> {
+        let job = match &about.text {
+            Some(text) => Job::from_toml(text, &about.path),
+            None => Job::read(&about.path),
+        };
+        let About { published, threshold, title, .. } = about;
+        let source = Source { job: job.map_err(Failure::from)?, published, threshold, title };
+        Ok(page(py, &self.context, &source)?)
     }
 }
 
@@ -212,7 +244,11 @@ impl Session {
     }
 
     /// A table for one call.
-    pub fn add(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<TableReference, Failure> {
+    pub fn add(
+        &self,
+        name: &str,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<TableReference, Failure> {
         self.passing.register_table(name.to_owned(), table)?;
         Ok(TableReference::full(self.catalog.as_str(), SCHEMA, name))
     }

@@ -105,3 +105,19 @@ def test_a_page_is_made_of_a_release(job, tmp_path):
     assert page._repr_html_().startswith("<iframe srcdoc=")
     page.save(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_a_page_is_made_of_two_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = da.connect(seed=SEED)
+    session.sql("COPY (SELECT age, zip, occupation FROM sample_census(rows => 2000, seed => 7)) TO 'census.parquet'")
+    hierarchies = {"age": da.intervals(5, 10), "zip": da.prefixes(3, 2)}
+    roles = {"k": 10, "quasi_identifiers": ["age", "zip"], "sensitive": ["occupation"]}
+    session.anonymize("census.parquet", **roles, hierarchies=hierarchies).write_parquet("release.parquet")
+    page = da.report(
+        original="census.parquet", published="release.parquet", title="Two files", **roles, hierarchies=hierarchies
+    )
+    assert page.startswith("<!") and "Two files" in page
+    for wrong in [{}, {"original": "census.parquet"}, {"job": "job.toml", "k": 10}]:
+        with pytest.raises(da.InvalidOptions, match="report takes a job"):
+            da.report(**wrong)

@@ -119,6 +119,12 @@ def test_sizes_that_mean_nothing_are_refused(size):
         da.connect(memory_limit=size)
 
 
+@pytest.mark.parametrize("option", ["target_partitions", "batch_size"])
+def test_counts_of_nothing_are_refused(option):
+    with pytest.raises(da.InvalidOptions, match=f"{option}: write a whole number from 1"):
+        da.connect(**{option: 0})
+
+
 def test_short_seeds_of_sessions_are_kept_to_the_rules(census, roles, tmp_path):
     session = da.connect(seed=7)
     release = session.anonymize(census, **{name: roles[name] for name in roles if name != "seed"})

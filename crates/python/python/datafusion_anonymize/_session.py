@@ -83,16 +83,14 @@ def connect(
         target_partitions: Tasks that a query is divided into, one per core without it.
         batch_size: Rows of a batch.
     """
-    return Session(
-        _native.Session(
-            memory_limit=_bytes("memory_limit", memory_limit),
-            disk_limit=_bytes("disk_limit", disk_limit),
-            temp_dir=temp_dir,
-            target_partitions=target_partitions,
-            batch_size=batch_size,
-            seed=None if seed is None else str(seed),
-        )
-    )
+    limits = {
+        "memory_limit": _bytes("memory_limit", memory_limit),
+        "disk_limit": _bytes("disk_limit", disk_limit),
+        "temp_dir": temp_dir,
+        "target_partitions": _count("target_partitions", target_partitions),
+        "batch_size": _count("batch_size", batch_size),
+    }
+    return Session(_native.Session(limits, None if seed is None else str(seed)))
 
 
 _lock = threading.Lock()
@@ -120,3 +118,9 @@ def _bytes(option, size):
     if not isinstance(size, str) or read is None or int(read[1]) == 0:
         raise InvalidOptions(f"{option}: write a number of bytes, or one with k, m, g or t, such as '512MB' or '2GB'")
     return int(read[1]) << _UNITS[read[2]]
+
+
+def _count(option, count):
+    if count is None or (isinstance(count, int) and not isinstance(count, bool) and count > 0):
+        return count
+    raise InvalidOptions(f"{option}: write a whole number from 1, such as 8")

@@ -74,12 +74,14 @@ def run_job(
     session: Session | None = None,
 ) -> dict[str, Any]: ...
 def report(
-    job: str | os.PathLike[str],
+    job: str | os.PathLike[str] | None = None,
     *,
+    original: str | os.PathLike[str] | None = None,
     published: str | os.PathLike[str] | None = None,
     threshold: int | None = None,
     title: str | None = None,
     session: Session | None = None,
+    **options: Any,
 ) -> Page: ...
 def register(context: Any, *, session: Session | None = None) -> None: ...
 '''
