@@ -22,7 +22,8 @@ use pyo3::types::{PyDict, PyMapping, PyString, PyTuple};
 use crate::failure::Failure;
 use crate::input::{Counted, Once, in_memory, is_table, table_of};
 use crate::options::named;
-use crate::rows::{Inputs, rows_of};
+use crate::progress::Inputs;
+use crate::rows::rows_of;
 use crate::session::Session;
 
 /// Names of tables in a session must differ while calls are planned at the same time.

@@ -15,6 +15,8 @@
 //! | `statement` | statements of SQL, with object stores as the program has them |
 //! | `session` | `Session` |
 //! | `rows` | `Result`: rows that are read once and kept for whoever asks again |
+//! | `reader` | the same rows as an Arrow stream |
+//! | `progress` | what a callback is told |
 //! | `job` | release jobs and the page about a release |
 //!
 //! What Python users see is in `python/datafusion_anonymize`; this module is its `_native`.
@@ -24,6 +26,8 @@ mod failure;
 mod input;
 mod job;
 mod options;
+mod progress;
+mod reader;
 mod rows;
 mod runtime;
 mod session;

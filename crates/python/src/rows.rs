@@ -2,10 +2,8 @@
 
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anonymize_release::{rows_read, rows_to_read};
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchReader, StructArray,
 };
@@ -15,7 +13,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::TableProvider;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result as QueryResult;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{DataFrame, SessionContext};
 use futures::StreamExt;
 use pyo3::intern;
@@ -26,43 +24,13 @@ use tokio::sync::mpsc;
 
 use crate::failure::Failure;
 use crate::input::{Once, table_of};
+use crate::progress::{Inputs, Progress};
+use crate::reader::Reader;
 use crate::runtime::{Nobody, Watch, handle, is_forked, wait_detached};
 use crate::session::Session;
 
 /// Batches that wait for a reader.
 const AHEAD: usize = 2;
-
-/// What a query reads from Python, for its progress.
-#[derive(Default)]
-pub struct Inputs(Vec<Input>);
-
-struct Input {
-    rows_read: Arc<AtomicUsize>,
-    /// All of its rows, if it knows.
-    rows: Option<usize>,
-}
-
-impl Inputs {
-    /// A table of Python, with its counter.
-    pub fn add(&mut self, rows_read: Arc<AtomicUsize>, rows: Option<usize>) {
-        self.0.push(Input { rows_read, rows });
-    }
-
-    /// Rows read so far. A report reads its inputs more than once.
-    fn rows_read(&self) -> usize {
-        let read = |input: &Input| {
-            let read = input.rows_read.load(Ordering::Relaxed);
-            input.rows.map_or(read, |rows| read.min(rows))
-        };
-        self.0.iter().map(read).sum()
-    }
-
-    /// All rows, if all inputs know theirs.
-    fn rows(&self) -> Option<usize> {
-        let rows = self.0.iter().map(|input| input.rows).sum::<Option<usize>>()?;
-        (!self.0.is_empty()).then_some(rows)
-    }
-}
 
 /// The rows of a query.
 #[pyclass(frozen, module = "datafusion_anonymize._native")]
@@ -70,7 +38,8 @@ pub struct Rows {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+/// What a result and those who read it have in common.
+pub struct Shared {
     context: SessionContext,
     state: Mutex<State>,
 }
@@ -206,7 +175,7 @@ impl Rows {
 
     /// Names and types of the columns.
     fn columns(&self, py: Python<'_>) -> Vec<(String, String)> {
-        let schema = py.detach(|| Arc::clone(&self.shared.state().schema));
+        let schema = py.detach(|| self.shared.schema());
         let column = |field: &Arc<Field>| (field.name().clone(), field.data_type().to_string());
         schema.fields().iter().map(column).collect()
     }
@@ -226,7 +195,7 @@ impl Rows {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = py.detach(|| Arc::clone(&self.shared.state().schema));
+        let schema = py.detach(|| self.shared.schema());
         Ok(to_schema_pycapsule(py, schema.as_ref())?)
     }
 
@@ -252,8 +221,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.state().schema)
+    }
+
     /// A batch by its number, nothing after the last one. The caller does not hold the GIL.
-    fn next(self: &Arc<Self>, number: usize) -> Result<Option<RecordBatch>, Failure> {
+    pub fn next(self: &Arc<Self>, number: usize) -> Result<Option<RecordBatch>, Failure> {
         let mut state = self.state();
         let state = &mut *state;
         while number >= state.given_away + state.kept.len() {
@@ -285,7 +259,7 @@ impl Shared {
     }
 
     /// Forgets batches up to a number if nobody else can ask for them.
-    fn give_away(self: &Arc<Self>, number: usize) {
+    pub fn give_away(self: &Arc<Self>, number: usize) {
         if Arc::strong_count(self) == 1 {
             let mut state = self.state();
             while state.given_away <= number && state.kept.pop_front().is_some() {
@@ -365,90 +339,5 @@ impl State {
     fn end_progress(&mut self) -> Result<(), Failure> {
         let Some(mut progress) = self.progress.take() else { return Ok(()) };
         Ok(Python::attach(|py| progress.look(py))?)
-    }
-}
-
-/// A callback of Python that is told how many rows were read, and of how many.
-struct Progress {
-    callback: Py<PyAny>,
-    inputs: Inputs,
-    plan: Option<Arc<dyn ExecutionPlan>>,
-    told: Option<usize>,
-}
-
-impl Progress {
-    fn new(callback: Py<PyAny>, inputs: Inputs) -> Self {
-        Self { callback, inputs, plan: None, told: None }
-    }
-}
-
-impl Watch for Progress {
-    fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(plan) = &self.plan else { return Ok(()) };
-        let read = rows_read(plan.as_ref()) + self.inputs.rows_read();
-        if self.told != Some(read) {
-            self.told = Some(read);
-            let rows = rows_to_read(plan.as_ref()).or_else(|| self.inputs.rows());
-            self.callback.call1(py, (read, rows))?;
-        }
-        Ok(())
-    }
-}
-
-/// Somebody who reads the rows from the first to the last.
-struct Reader {
-    shared: Arc<Shared>,
-    schema: SchemaRef,
-    number: usize,
-}
-
-impl Reader {
-    fn new(shared: &Arc<Shared>) -> Self {
-        let schema = Arc::clone(&shared.state().schema);
-        Self { shared: Arc::clone(shared), schema, number: 0 }
-    }
-}
-
-impl Iterator for Reader {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        // The caller may hold the GIL, and what makes the rows may need it.
-        let next = Python::try_attach(|py| {
-            py.detach(|| {
-                let next = self.shared.next(self.number);
-                self.shared.give_away(self.number);
-                next
-            })
-        });
-        self.number += 1;
-        match next {
-            // The interpreter is about to end. Rows that are missing must not look like the end of a table.
-            None => Some(Err(ArrowError::ExternalError("the query was interrupted".into()))),
-            Some(Ok(batch)) => batch.map(Ok),
-            Some(Err(failure)) => {
-                if let Failure::Raised(error) = &failure {
-                    // A consumer of streams knows errors as texts. The interrupt reaches Python after it.
-                    Python::attach(|py| raise_again(py, error));
-                }
-                Some(Err(ArrowError::ExternalError(failure.message().into())))
-            }
-        }
-    }
-}
-
-impl RecordBatchReader for Reader {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-}
-
-fn raise_again(py: Python<'_>, error: &PyErr) {
-    if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
-        // SAFETY: the interpreter is there, as `py` says.
-        #[allow(unsafe_code)]
-        unsafe {
-            pyo3::ffi::PyErr_SetInterrupt();
-        }
     }
 }

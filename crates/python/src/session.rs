@@ -20,7 +20,8 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::call::{self, Tables};
 use crate::failure::Failure;
 use crate::job::{Summary, page, run_job};
-use crate::rows::{Inputs, Rows, rows_of};
+use crate::progress::Inputs;
+use crate::rows::{Rows, rows_of};
 use crate::runtime::{Nobody, wait};
 use crate::statement::{self, Outcome};
 

@@ -15,7 +15,7 @@ import datafusion_anonymize as da
 from datafusion_anonymize import _options, _stubs
 from conftest import SEED
 
-FUNCTIONS = ["anonymize", "privacy_report", "utility_report"]
+FUNCTIONS = ["anonymize", "privacy_report", "utility_report", "series_report"]
 
 
 def test_the_stubs_are_those_of_the_options():

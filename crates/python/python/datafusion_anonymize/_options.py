@@ -19,6 +19,7 @@ TYPES = {
     "a list of names and values": "Mapping[str, HierarchyLike]",
     "values with levels": "Mapping[Any, int] | Table",
     "a text or a whole number": "str | int",
+    "the tables 'members' and 'last'": "Mapping[str, Table]",
 }
 
 #: Options that a report does not share with ``anonymize``: name, type, what it does.
