@@ -63,7 +63,8 @@ enum Source {
 
 /// A query that works until its rows are read or nobody wants them any more.
 struct Running {
-    batches: ManuallyDrop<mpsc::Receiver<QueryResult<RecordBatch>>>,
+    /// Batches, and nothing behind the last one: a query that ends without a word has not delivered all rows.
+    batches: ManuallyDrop<mpsc::Receiver<QueryResult<Option<RecordBatch>>>>,
     task: ManuallyDrop<SpawnedTask<()>>,
 }
 
@@ -242,7 +243,11 @@ impl Shared {
                 Some(progress) => progress,
                 None => &mut nobody,
             };
-            match wait_detached(watch, || async { Ok(running.batches.recv().await.transpose()?) }) {
+            let received = wait_detached(watch, || async {
+                let received = running.batches.recv().await;
+                Ok(received.ok_or_else(|| Failure::query("the query was stopped"))??)
+            });
+            match received {
                 Ok(Some(batch)) if batch.num_rows() == 0 => {}
                 Ok(Some(batch)) => state.kept.push_back(batch),
                 Ok(None) => {
@@ -288,8 +293,10 @@ impl Shared {
         let (sender, batches) = mpsc::channel(AHEAD);
         let _entered = handle()?.enter();
         let task = SpawnedTask::spawn(async move {
-            while let Some(batch) = stream.next().await {
-                if sender.send(batch).await.is_err() {
+            loop {
+                let next = stream.next().await.transpose();
+                let is_last = !matches!(next, Ok(Some(_)));
+                if sender.send(next).await.is_err() || is_last {
                     return;
                 }
             }
