@@ -18,9 +18,34 @@ pub(crate) fn planning_error(error: Error) -> DataFusionError {
 /// A mistake found while a query runs; code that plans one uses `planning_error`.
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
+        let told = Self::Execution(error.to_string());
         match error {
-            Error::Bug(_) => Self::Internal(error.to_string()),
-            other => Self::Execution(other.to_string()),
+            Error::Bug(message) => Self::Internal(Error::Bug(message).to_string()),
+            Error::TooFewRows { .. } | Error::Unsatisfiable { .. } | Error::NoClass { .. } => {
+                told.with_diagnostic(Diagnostic::new_error(UNSATISFIABLE, None))
+            }
+            Error::Invalid(_) => told.with_diagnostic(Diagnostic::new_error(INVALID, None)),
+            Error::Cancelled => told,
+        }
+    }
+}
+
+/// What an error of this crate asks for, for hosts that sort errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Other options: the message says which.
+    Options,
+    /// Other rows, or less of a requirement: no release of these rows can keep it.
+    Rows,
+}
+
+impl Fault {
+    /// Whose turn it is after an error that this crate found while a query ran; nothing if it is of another kind.
+    pub fn of(error: &DataFusionError) -> Option<Self> {
+        match (is_marked(error, UNSATISFIABLE), is_marked(error, INVALID)) {
+            (true, _) => Some(Self::Rows),
+            (_, true) => Some(Self::Options),
+            _ => None,
         }
     }
 }
@@ -30,8 +55,14 @@ pub(crate) fn join_error(error: tokio::task::JoinError) -> DataFusionError {
     DataFusionError::ExecutionJoin(Box::new(error))
 }
 
-/// Marks an error that quotes no value. Messages do not show it.
+/// Marks an error that quotes no value. Messages show none of these marks.
 const REDACTED: &str = "redacted by anonymize";
+
+/// Marks a requirement that no release of the rows can keep.
+const UNSATISFIABLE: &str = "unsatisfiable for anonymize";
+
+/// Marks a mistake of the caller that showed when rows were read.
+const INVALID: &str = "invalid for anonymize";
 
 /// Marks an error that leaves an operator of this crate, so that operators above pass it on as it is.
 pub(crate) fn mark_redacted(error: DataFusionError) -> DataFusionError {
@@ -72,13 +103,17 @@ fn redacted() -> DataFusionError {
     ))
 }
 
+fn is_redacted(error: &DataFusionError) -> bool {
+    is_marked(error, REDACTED)
+}
+
 /// Exchanges share an error among their partitions, each wrapping it differently: all sources are searched.
-fn is_redacted(error: &(dyn std::error::Error + 'static)) -> bool {
+fn is_marked(error: &(dyn std::error::Error + 'static), mark: &str) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         let shared = error.downcast_ref::<Arc<DataFusionError>>().map(Arc::as_ref);
         match error.downcast_ref::<DataFusionError>().or(shared) {
-            Some(DataFusionError::Diagnostic(note, _)) if note.message == REDACTED => return true,
+            Some(DataFusionError::Diagnostic(note, _)) if note.message == mark => return true,
             Some(of_engine) => next = std::error::Error::source(of_engine),
             None => next = error.source(),
         }
@@ -103,5 +138,18 @@ mod tests {
             assert!(redact_values(error).to_string().contains("7 rows cannot form a class"));
         }
         assert_eq!(ours().to_string(), "Execution error: 7 rows cannot form a class");
+    }
+
+    #[test]
+    fn errors_say_whose_turn_it_is() {
+        let unsatisfiable = || DataFusionError::from(Error::TooFewRows { rows: 7, k: 10 });
+        let shared = |error| DataFusionError::Shared(Arc::new(mark_redacted(error)));
+        assert_eq!(Fault::of(&shared(unsatisfiable())), Some(Fault::Rows));
+        assert_eq!(Fault::of(&shared(Error::invalid("no").into())), Some(Fault::Options));
+        assert_eq!(Fault::of(&shared(exec_datafusion_err!("a function"))), None);
+        assert_eq!(
+            redact_values(mark_redacted(unsatisfiable())).to_string(),
+            format!("Execution error: {}", Error::TooFewRows { rows: 7, k: 10 })
+        );
     }
 }

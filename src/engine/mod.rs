@@ -23,7 +23,7 @@ mod wire;
 
 #[cfg(feature = "cluster")]
 pub use codec::{AnonymizeLogicalCodec, AnonymizePhysicalCodec};
-pub use errors::redact_values;
+pub use errors::{Fault, redact_values};
 #[cfg(feature = "cells")]
 pub use exec::CellExec;
 pub use exec::{AnonymizeExec, SeriesFigures, person_in_series};

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use datafusion::common::stats::Precision;
+use anonymize_release::{rows_read, rows_to_read};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// Statements shorter than this say nothing.
 const FIRST: Duration = Duration::from_secs(1);
@@ -126,28 +125,6 @@ fn bar(rows: usize, total: usize) -> Option<String> {
     }
     let full = rows * CELLS / total;
     Some(format!("[{}{}] ", "#".repeat(full), ".".repeat(CELLS - full)))
-}
-
-/// Rows that the plan's sources will deliver, if all of them know.
-fn rows_to_read(plan: &dyn ExecutionPlan) -> Option<usize> {
-    let children = plan.children();
-    if children.is_empty() {
-        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new()).ok()?;
-        return match statistics.num_rows {
-            Precision::Exact(rows) => Some(rows),
-            _ => None,
-        };
-    }
-    children.into_iter().map(|child| rows_to_read(child.as_ref())).sum()
-}
-
-/// Rows that have left the plan's sources so far.
-fn rows_read(plan: &dyn ExecutionPlan) -> usize {
-    let children = plan.children();
-    if children.is_empty() {
-        return plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
-    }
-    children.into_iter().map(|child| rows_read(child.as_ref())).sum()
 }
 
 /// A line on standard output, which may be full or gone: what was done is done all the same.

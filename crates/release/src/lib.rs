@@ -44,6 +44,6 @@ pub use current::{check_files, current, register_release};
 pub use error::{Error, Result};
 pub use job::Job;
 pub use manifest::Manifest;
-pub use progress::{Observer, Phase, Silent};
+pub use progress::{Observer, Phase, Silent, rows_read, rows_to_read};
 pub use run::{Outcome, RunOptions, plan_release, run, run_until};
 pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,4 +53,26 @@ impl Observer for Silent {
     fn phase(&self, _phase: Phase) {}
 
     fn running(&self, _plan: &Arc<dyn ExecutionPlan>) {}
+}
+
+/// Rows that the plan's sources will deliver, if all of them know.
+pub fn rows_to_read(plan: &dyn ExecutionPlan) -> Option<usize> {
+    let children = plan.children();
+    if children.is_empty() {
+        let statistics = StatisticsContext::new().compute(plan, &StatisticsArgs::new()).ok()?;
+        return match statistics.num_rows {
+            Precision::Exact(rows) => Some(rows),
+            _ => None,
+        };
+    }
+    children.into_iter().map(|child| rows_to_read(child.as_ref())).sum()
+}
+
+/// Rows that have left the plan's sources so far.
+pub fn rows_read(plan: &dyn ExecutionPlan) -> usize {
+    let children = plan.children();
+    if children.is_empty() {
+        return plan.metrics().and_then(|metrics| metrics.output_rows()).unwrap_or(0);
+    }
+    children.into_iter().map(|child| rows_read(child.as_ref())).sum()
 }

@@ -41,6 +41,11 @@ impl Definition {
         }
     }
 
+    /// What its value is, in words: "a whole number".
+    pub fn value(&self) -> &'static str {
+        self.wanted.words
+    }
+
     /// What the option does, in plain words.
     pub fn summary(&self) -> String {
         let lines = self.documentation.iter().map(|line| line.trim());
