@@ -22,8 +22,8 @@ pub(super) fn section(facts: &Facts) -> String {
     let Some(SeriesFacts { current, nights }) = &facts.series else { return String::new() };
     let mut html = paragraph(&format!(
         "This is release {} of a series: everybody stays in the same group of at least k persons, newcomers form groups of \
-         their own, and a group is published whole or not at all. Who compares releases of the series learns no less than \
-         a group. Releases of another series, or from before it, are not protected so.",
+         their own, and a group is published whole or not at all. Who compares releases of the series narrows nobody \
+         down to fewer than k. Releases of another series, or from before it, are not protected so.",
         grouped(current.night)
     ));
     html += &paragraph(&format!(
