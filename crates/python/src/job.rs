@@ -20,7 +20,7 @@ pub fn run_job(
     py: Python<'_>,
     host: &SessionContext,
     path: &Path,
-    dry_run: bool,
+    options: RunOptions,
     progress: Option<Py<PyAny>>,
 ) -> Result<Summary, Failure> {
     let job = Job::read(path)?;
@@ -34,7 +34,7 @@ pub fn run_job(
                 std::future::pending::<()>().await;
             }
         };
-        Ok(run_until(&job, host, RunOptions { dry_run, observer }, stopped).await?)
+        Ok(run_until(&job, host, RunOptions { observer, ..options }, stopped).await?)
     })?;
     let mut notes = outcome.notes;
     if job.anonymize.seed.is_none() {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anonymize_release::Job;
 use anonymize_release::report::Source;
+use anonymize_release::{Job, RunOptions};
 use datafusion::catalog::{CatalogProvider, MemorySchemaProvider, SchemaProvider, TableProvider};
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigNonZeroUsize;
@@ -183,9 +183,11 @@ impl Session {
         py: Python<'_>,
         path: PathBuf,
         dry_run: bool,
+        new_series: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Summary> {
-        Ok(run_job(py, &self.context, &path, dry_run, progress)?)
+        let options = RunOptions { dry_run, new_series, ..RunOptions::default() };
+        Ok(run_job(py, &self.context, &path, options, progress)?)
     }
 
     /// The page about the release of a job file, or of a job that is given as a text.

@@ -23,15 +23,15 @@ class Page(str):
             file.write(self)
 
 
-def run_job(path, *, dry_run=False, progress=None, session=None):
+def run_job(path, *, dry_run=False, new_series=False, progress=None, session=None):
     """Runs a release job: anonymize, verify what was written, publish in one step. Returns the manifest.
 
-    With ``dry_run`` nothing is written at the output. ``progress`` is called with the phase, the rows read in it and, where it
-    is known, the number of all rows. What somebody should look at though the release is published is a warning. The session
-    gives its limits and object stores.
+    With ``dry_run`` nothing is written at the output, and with ``new_series`` a series begins anew. ``progress`` is called with
+    the phase, the rows read in it and, where it is known, the number of all rows. What somebody should look at though the
+    release is published is a warning. The session gives its limits and object stores.
     """
     native = (session or default_session())._native
-    manifest, notes = native.run_job(os.fspath(path), dry_run, progress)
+    manifest, notes = native.run_job(os.fspath(path), dry_run, new_series, progress)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return json.loads(manifest)

@@ -70,6 +70,7 @@ def run_job(
     path: str | os.PathLike[str],
     *,
     dry_run: bool = False,
+    new_series: bool = False,
     progress: Callable[[str, int, int | None], Any] | None = None,
     session: Session | None = None,
 ) -> dict[str, Any]: ...
