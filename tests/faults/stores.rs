@@ -35,7 +35,8 @@ pub enum Fault {
 pub struct Faults {
     at: usize,
     fault: Fault,
-    seen: AtomicUsize,
+    /// How many operations there have been.
+    pub seen: AtomicUsize,
     /// Has a permit when the operation is there.
     pub reached: Semaphore,
     /// Gets a permit when it may go on.
@@ -46,11 +47,6 @@ impl Faults {
     pub fn new(at: usize, fault: Fault) -> Arc<Self> {
         let (reached, go) = (Semaphore::new(0), Semaphore::new(0));
         Arc::new(Self { at, fault, seen: AtomicUsize::new(0), reached, go })
-    }
-
-    /// How many operations there have been.
-    pub fn seen(&self) -> usize {
-        self.seen.load(Ordering::SeqCst)
     }
 
     async fn run<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
