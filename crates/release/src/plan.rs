@@ -11,7 +11,7 @@ use datafusion_anonymize::{
 use crate::error::{Error, Result};
 use crate::job::{Job, Series};
 use crate::session::reads_only;
-use crate::sql::{LAST, MEMBERS, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
+use crate::sql::{LAST, LIVE, MEMBERS, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
 use crate::store::Location;
 
 /// What becomes of persons whom a series has not seen before.
@@ -35,6 +35,24 @@ pub(crate) async fn anonymize(
     if let Some(series) = &job.series {
         add_series(&mut options, (series, newcomers), context).await?;
     }
+    apply(job, context, options).await
+}
+
+/// A night of a series, with a column that says which rows are held whether it is published or not.
+pub(crate) async fn marked(
+    job: &Job,
+    context: &SessionContext,
+    newcomers: Newcomers,
+) -> Result<DataFrame> {
+    let mut options = options(job, context).await?;
+    if let Some(series) = &job.series {
+        add_series(&mut options, (series, newcomers), context).await?;
+    }
+    options.held = Some(true);
+    apply(job, context, options).await
+}
+
+async fn apply(job: &Job, context: &SessionContext, mut options: Options) -> Result<DataFrame> {
     if job.is_sliced() {
         options.bucket_id = Some(true);
     }
@@ -90,7 +108,8 @@ pub(crate) async fn privacy_report(job: &Job, context: &SessionContext) -> Resul
     frame(context, plan)
 }
 
-/// What is left of the original in what was written.
+/// What is left of the original in what was written; in a series, of the rows that are of tonight: others stand for an
+/// original that is not there any more.
 pub(crate) async fn utility_report(job: &Job, context: &SessionContext) -> Result<DataFrame> {
     let mut options = options(job, context).await?;
     options.quasi_identifiers = job.all_quasi_identifiers();
@@ -102,7 +121,12 @@ pub(crate) async fn utility_report(job: &Job, context: &SessionContext) -> Resul
     let Options { quasi_identifiers, hierarchies, .. } = &mut options;
     hierarchies.retain(|(column, _)| quasi_identifiers.contains(column));
     let original = table(context, ORIGINAL).await?;
-    let plan = plan_utility_report(options, original, published(job, context).await?, None);
+    let has_live = context.table_exist(TableReference::bare(LIVE));
+    let published = match has_live.map_err(|error| Error::query("verifying", error))? {
+        true => Published::Table(table(context, LIVE).await?),
+        false => published(job, context).await?,
+    };
+    let plan = plan_utility_report(options, original, published, None);
     frame(context, plan)
 }
 

@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
-use crate::plan::Newcomers;
+use crate::plan::{Newcomers, marked};
 use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
-use crate::series::{Begin, Recorded, Tonight, register_empty};
+use crate::series::{Begin, Recorded, Tonight, register_empty, register_held};
 use crate::session;
 use crate::verify::{columns, verify};
-use crate::write::{Written, plan, write};
+use crate::write::{NightTables, Planned, Written, plan, write};
 
 /// How a job is run.
 #[derive(Clone)]
@@ -206,12 +206,18 @@ async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) 
     observer.phase(Phase::Anonymize);
     let planned = match target.tonight {
         // By now the session knows the last night.
-        Some(tonight) => plan(job, context, tonight.newcomers()).await?,
-        None => planned.clone(),
+        Some(tonight) => Planned {
+            release: plan(job, context, tonight.newcomers()).await?,
+            marked: Some(marked(job, context, tonight.newcomers()).await?),
+        },
+        None => Planned { release: planned.clone(), marked: None },
     };
-    let (written, newcomers) = write(job, context, planned, target.staging, observer).await?;
-    let segment = match (target.tonight, newcomers) {
-        (Some(tonight), Some(newcomers)) => tonight.write_newcomers(context, newcomers).await?,
+    let (written, night) = write(job, context, planned, target.staging, observer).await?;
+    let segment = match (target.tonight, night) {
+        (Some(tonight), Some(NightTables { newcomers, held })) => {
+            register_held(context, held)?;
+            tonight.write_newcomers(context, newcomers).await?
+        }
         _ => None,
     };
     observer.phase(Phase::Verify);

@@ -12,6 +12,10 @@ pub const PUBLISHED_SENSITIVE: &str = "__published_sensitive";
 pub const MEMBERS: &str = "__members";
 /// Who got a cohort tonight.
 pub const NEWCOMERS: &str = "__newcomers";
+/// Cohorts that repeat their last rows tonight.
+pub const HELD: &str = "__held";
+/// Rows of a release of a series that are of tonight.
+pub const LIVE: &str = "__live";
 /// The last release of a series.
 pub const LAST: &str = "__last";
 

@@ -15,6 +15,7 @@ use crate::job::{Checks, Format, Job};
 use crate::manifest::{Check, Column, Counts, Measure};
 use crate::plan::{privacy_report, utility_report};
 use crate::progress::Observer;
+use crate::series::{loss_of_live, register_live};
 use crate::session::Files;
 use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier, literal};
 use crate::write::{NO_VALUE, Written, plain_type};
@@ -100,7 +101,8 @@ pub(crate) async fn verify(
     }
     let mut unmet = Vec::new();
     check_columns(job, written, &mut unmet);
-    let mut measures = measures(job, context, observer).await?;
+    let mut measures = privacy(job, context, observer).await?;
+    measures.extend(utility(job, context, written, observer).await?);
     measures.extend(written.iter().flat_map(|table| persons(job, table)));
     let counts = counts(job, context, written, &measures).await?;
     if let Some(table) = written.iter().find(|table| table.rows != counts.rows_published) {
@@ -154,6 +156,17 @@ pub(crate) async fn measures(
     context: &SessionContext,
     observer: &dyn Observer,
 ) -> Result<Vec<Measure>> {
+    let mut measures = privacy(job, context, observer).await?;
+    measures.extend(report(utility_report(job, context).await?, observer).await?);
+    Ok(measures)
+}
+
+/// What the published rows promise.
+pub(crate) async fn privacy(
+    job: &Job,
+    context: &SessionContext,
+    observer: &dyn Observer,
+) -> Result<Vec<Measure>> {
     let mut measures = report(privacy_report(job, context).await?, observer).await?;
     if job.is_paper() {
         // The options ask for l different values and promise no chance.
@@ -167,7 +180,25 @@ pub(crate) async fn measures(
             (measure.target, measure.holds) = (None, None);
         }
     }
-    measures.extend(report(utility_report(job, context).await?, observer).await?);
+    Ok(measures)
+}
+
+/// What is left of the original.
+async fn utility(
+    job: &Job,
+    context: &SessionContext,
+    written: &[Written],
+    observer: &dyn Observer,
+) -> Result<Vec<Measure>> {
+    if job.series.is_some() {
+        register_live(context).await?;
+    }
+    let mut measures = report(utility_report(job, context).await?, observer).await?;
+    for table in written {
+        if let Some(figures) = &table.series {
+            loss_of_live(&mut measures, figures, table.rows);
+        }
+    }
     Ok(measures)
 }
 

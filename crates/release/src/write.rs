@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
@@ -41,8 +41,25 @@ pub(crate) struct Written {
     pub(crate) series: Option<Figures>,
 }
 
-/// What was written, and what is left to write: the persons of tonight's new cohorts, in a series.
-pub(crate) type Tables = (Vec<Written>, Option<SendableRecordBatchStream>);
+/// What was written, and in a series what comes with it.
+pub(crate) type Tables = (Vec<Written>, Option<NightTables>);
+
+/// What a night tells beside its release.
+pub(crate) struct NightTables {
+    /// The persons of its new cohorts, not yet written.
+    pub(crate) newcomers: SendableRecordBatchStream,
+    /// The cohorts that repeat their last rows.
+    pub(crate) held: Int64Array,
+}
+
+/// A release that can be written.
+#[derive(Clone)]
+pub(crate) struct Planned {
+    /// What is published.
+    pub(crate) release: DataFrame,
+    /// In a series, the same with a mark at rows that are held.
+    pub(crate) marked: Option<DataFrame>,
+}
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
 pub(crate) async fn plan(
@@ -83,10 +100,11 @@ pub(crate) async fn plan(
 pub(crate) async fn write(
     job: &Job,
     context: &SessionContext,
-    release: DataFrame,
+    planned: Planned,
     staging: &str,
     observer: &dyn Observer,
 ) -> Result<Tables> {
+    let Planned { release, marked } = planned;
     if job.has_two_tables() {
         return Ok((write_both(job, context, release, staging).await?, None));
     }
@@ -96,16 +114,21 @@ pub(crate) async fn write(
     let frame = copy(job, release, &schema, &url)?;
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await.map_err(failed)?;
-    observer.running(&plan);
-    let (mut plan, mut newcomers, mut counted) = (plan, None, None);
-    if job.series.is_some() {
-        let night = compute(plan, Arc::clone(&task)).await.map_err(failed)?;
-        (plan, newcomers, counted) = (night.write, Some(night.newcomers), Some(night.figures));
-    }
-    let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
-    let persons = persons_in(&plan);
-    let series = counted.map(|counted| Figures::new(counted, rows, job.withdraws()));
-    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], newcomers))
+    let Some(marked) = marked else {
+        observer.running(&plan);
+        let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
+        let persons = persons_in(&plan);
+        let written = Written { name: "published", url, schema, rows, persons, series: None };
+        return Ok((vec![written], None));
+    };
+    let marked = marked.create_physical_plan().await.map_err(failed)?;
+    observer.running(&marked);
+    let night = compute(plan, &marked, Arc::clone(&task)).await.map_err(failed)?;
+    let rows = rows_in(&collect(night.write, task).await.map_err(failed)?);
+    let series = Some(Figures::new(night.figures, rows, job.withdraws()));
+    let tables = NightTables { newcomers: night.newcomers, held: night.held.column() };
+    let persons = Vec::new();
+    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], Some(tables)))
 }
 
 /// The number of rows that a plan says it has written.

@@ -17,7 +17,7 @@ use crate::manifest::{Manifest, Measure};
 use crate::progress::Silent;
 use crate::series::history;
 use crate::sql::{ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE, identifier};
-use crate::verify::measures;
+use crate::verify::{measures, privacy};
 
 /// A person in a group of fewer than so many records is picked with a chance of more than one in so many.
 pub(super) const CHANCES: [u64; 3] = [5, 10, 20];
@@ -100,10 +100,19 @@ pub(super) async fn gather(
     let job = &source.job;
     let options = &job.anonymize;
     let kind = kind(job);
-    let mut measures = measures(job, context, &Silent).await?;
-    let is_of_persons = |measure: &&Measure| measure.measure == "unit_share";
-    let of_persons = manifest.into_iter().flat_map(|manifest| &manifest.measures);
-    measures.extend(of_persons.filter(is_of_persons).cloned());
+    let is_series = manifest.is_some_and(|manifest| manifest.series.is_some());
+    let mut measures = match is_series {
+        // Which rows are of tonight, and hence what they lost, was known when the release was made.
+        true => privacy(job, context, &Silent).await?,
+        false => measures(job, context, &Silent).await?,
+    };
+    let is_kept = |measure: &&Measure| match measure.measure.as_str() {
+        "unit_share" => true,
+        "rows_original" | "ncp" => is_series,
+        _ => false,
+    };
+    let kept = manifest.into_iter().flat_map(|manifest| &manifest.measures);
+    measures.extend(kept.filter(is_kept).cloned());
     let measures: Vec<Measure> = measures.into_iter().map(Measure::told).collect();
     let counted = counted_sizes(options, kind, context).await?;
     let exposed = |chance: &u64| {

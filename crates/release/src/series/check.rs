@@ -3,6 +3,7 @@
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
+use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
 use datafusion_anonymize::SeriesFigures;
 
@@ -13,7 +14,7 @@ use crate::job::Job;
 use crate::manifest::Check;
 use crate::plan::cohort_report;
 use crate::progress::Observer;
-use crate::sql::{LAST, MEMBERS, NEWCOMERS, PUBLISHED, identifier};
+use crate::sql::{HELD, LAST, MEMBERS, NEWCOMERS, PUBLISHED, identifier};
 use crate::verify::{Findings, Limit, broken_promise, report};
 
 /// The largest share of new and of missing persons, where the job names none: a table whose keys were changed is full of
@@ -33,6 +34,7 @@ impl Tonight {
         check_persons(context, unmet).await?;
         check_cohorts(job, context, figures, unmet).await?;
         check_hulls(job, context, unmet).await?;
+        check_held(context, figures, unmet).await?;
         for measure in report(cohort_report(job, context).await?, observer).await? {
             // Cohorts that are held were compared with the table of their own night.
             if measure.is_broken() && measure.measure != "t" {
@@ -165,6 +167,45 @@ async fn check_hulls(job: &Job, context: &SessionContext, unmet: &mut Vec<String
     let [several] = row(context, &query).await?;
     if several > 0 {
         unmet.push(format!("{several} cohorts publish different quasi-identifiers"));
+    }
+    Ok(())
+}
+
+/// Cohorts that are held repeat their rows.
+async fn check_held(
+    context: &SessionContext,
+    figures: &Figures,
+    unmet: &mut Vec<String>,
+) -> Result<()> {
+    let [held] = row(context, &format!("SELECT count(*) FROM {HELD}")).await?;
+    if held != figures.counted.cohorts_held {
+        let counted = figures.counted.cohorts_held;
+        unmet.push(format!("{held} cohorts are marked as held and {counted} were counted"));
+    }
+    if held == 0 {
+        return Ok(());
+    }
+    let published = context.table(TableReference::bare(PUBLISHED)).await;
+    let published = published.map_err(|error| Error::query("verifying the series", error))?;
+    let names = published.schema().fields().iter().map(|field| field.name());
+    // The mark itself may have come since.
+    let columns: Vec<String> =
+        names.filter(|name| *name != "held").map(|name| identifier(name)).collect();
+    let of_published: Vec<String> =
+        columns.iter().map(|column| format!("published.{column}")).collect();
+    let query = format!(
+        "SELECT count(*) FROM (
+           SELECT {} FROM {PUBLISHED} AS published LEFT SEMI JOIN {HELD} AS held
+             ON published.cohort = held.cohort
+           EXCEPT SELECT {} FROM {LAST})",
+        of_published.join(", "),
+        columns.join(", ")
+    );
+    let [others] = row(context, &query).await?;
+    if others > 0 {
+        unmet.push(format!(
+            "{others} different rows of held cohorts are not those of the last release"
+        ));
     }
     Ok(())
 }

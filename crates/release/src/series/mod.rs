@@ -38,6 +38,7 @@ mod check;
 mod figures;
 mod folder;
 mod forget;
+mod live;
 mod members;
 mod once;
 mod state;
@@ -46,6 +47,7 @@ mod tonight;
 
 pub(crate) use figures::Figures;
 pub use forget::{Forgotten, forget};
+pub(crate) use live::{loss_of_live, register_held, register_live};
 pub(crate) use once::compute;
 pub use state::{NEW_SERIES_COST, Night};
 pub use status::{Status, history, status};

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::{Int64Type, SchemaRef};
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -21,35 +23,96 @@ pub(crate) struct Computed {
     pub(crate) write: Arc<dyn ExecutionPlan>,
     /// Who got a cohort.
     pub(crate) newcomers: SendableRecordBatchStream,
+    /// The cohorts that are held, when the release is written.
+    pub(crate) held: Arc<Held>,
     pub(crate) figures: SeriesFigures,
 }
 
-/// Computes the release that a plan writes.
+/// Computes the release that a plan writes by the one that also says which rows are held.
 pub(crate) async fn compute(
-    plan: Arc<dyn ExecutionPlan>,
+    write: Arc<dyn ExecutionPlan>,
+    marked: &Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
 ) -> Result<Computed> {
-    let Some(release) = release_in(&plan) else {
-        return internal_err!("the plan of a job has no release");
+    let (Some(release), Some(exec)) = (release_in(&write), marked.downcast_ref::<AnonymizeExec>())
+    else {
+        return internal_err!("a release of a series is in one task, and nothing is above it");
     };
-    let Some(exec) = release.downcast_ref::<AnonymizeExec>() else {
-        return internal_err!("a release of a series is in one task");
-    };
-    let [rows, newcomers] = exec.release_and_members(task).await?;
+    let [rows, newcomers] = exec.release_and_members(Arc::clone(&task)).await?;
     let figures = exec
         .series_figures()
         .ok_or_else(|| internal_datafusion_err!("a release of a series did not count"))?;
-    let rows = read_once(rows);
+    let held = Arc::new(Held::new(&task));
+    let rows = read_once(without_mark(rows, release.schema(), Arc::clone(&held))?);
     let rows =
         StreamingTableExec::try_new(Arc::clone(&rows.schema), vec![rows], None, [], false, None)?;
     let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
-    let write = plan.transform_down(|node| {
+    let write = write.transform_down(|node| {
         Ok(match node.is::<AnonymizeExec>() {
             true => Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump),
             false => Transformed::no(node),
         })
     });
-    Ok(Computed { write: write?.data, newcomers, figures })
+    Ok(Computed { write: write?.data, newcomers, held, figures })
+}
+
+/// Cohorts that repeat their last rows, as they pass by.
+#[derive(Debug)]
+pub(crate) struct Held {
+    cohorts: Mutex<Vec<i64>>,
+    memory: MemoryReservation,
+}
+
+impl Held {
+    fn new(task: &TaskContext) -> Self {
+        let memory = MemoryConsumer::new("held cohorts").register(task.memory_pool());
+        Self { cohorts: Mutex::default(), memory }
+    }
+
+    fn note(&self, batch: &RecordBatch) -> Result<()> {
+        let column = |name: &str| {
+            batch.column_by_name(name).ok_or_else(|| internal_datafusion_err!("no column '{name}'"))
+        };
+        let cohorts = column("cohort")?.as_primitive_opt::<Int64Type>();
+        let (Some(cohorts), Some(held)) = (cohorts, column("held")?.as_boolean_opt()) else {
+            return internal_err!("cohorts came in other types than were planned");
+        };
+        let mut known = self.cohorts.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.capacity();
+        for (cohort, _) in cohorts.values().iter().zip(held).filter(|(_, held)| *held == Some(true))
+        {
+            // Rows of a cohort are side by side.
+            if known.last() != Some(cohort) {
+                known.push(*cohort);
+            }
+        }
+        self.memory.try_grow((known.capacity() - before) * size_of::<i64>())
+    }
+
+    /// All of them, as a column.
+    pub(crate) fn column(&self) -> Int64Array {
+        let known = self.cohorts.lock().unwrap_or_else(PoisonError::into_inner);
+        Int64Array::from_iter_values(known.iter().copied())
+    }
+}
+
+/// The rows in the columns that are published.
+fn without_mark(
+    rows: SendableRecordBatchStream,
+    schema: SchemaRef,
+    held: Arc<Held>,
+) -> Result<SendableRecordBatchStream> {
+    let marked = rows.schema();
+    let kept = schema.fields().iter().map(|field| marked.index_of(field.name()));
+    let kept = kept.collect::<std::result::Result<Vec<usize>, _>>()?;
+    let published = Arc::clone(&schema);
+    let rows = rows.map(move |batch| -> Result<RecordBatch> {
+        let batch = batch?;
+        held.note(&batch)?;
+        let columns = kept.iter().map(|at| Arc::clone(batch.column(*at))).collect();
+        Ok(RecordBatch::try_new(Arc::clone(&published), columns)?)
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
 fn release_in(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
