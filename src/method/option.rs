@@ -32,6 +32,8 @@ macro_rules! options {
 }
 
 options! {
+    /// Whether the release is one of a series.
+    Series = "option 'series'",
     /// Constraints, one or several.
     Constraints = "option 'constraints'",
     /// More than one constraint.
@@ -86,8 +88,6 @@ options! {
     Publish = "option 'publish'",
     /// The method as its paper prints it.
     Paper = "variant => 'paper'",
-    /// Whether the release is one of a series.
-    Series = "option 'series'",
 }
 
 impl MethodOption {
