@@ -86,7 +86,7 @@ impl Cutter<'_> {
             models: self.job.requirement.models.clone(),
         };
         let job = Job { requirement: &requirement, ..*self.job };
-        let mut sizes = partition_rows(rows, &job, Cut::Rounded, Split::LeastLoss)?;
+        let mut sizes = partition_rows(rows, &job, Cut::Rounded, Split::LeastLoss, false)?;
         self.sizes.append(&mut sizes);
         Ok(())
     }

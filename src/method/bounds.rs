@@ -28,34 +28,6 @@ impl<C: Code, const W: usize> Bounds<C, W> {
         bounds
     }
 
-    /// The bounds of the rows up to one code of an axis and of those from another code on, in one pass
-    /// that moves no row.
-    pub(in crate::method) fn of_sides(
-        rows: &[Row<C, W>],
-        axis: usize,
-        up_to: C,
-        from: C,
-    ) -> [Self; 2] {
-        if let Some(sides) = lanes::bounds_of_sides(rows, axis, up_to, from) {
-            return sides;
-        }
-        // Rows on the left side only, on both, on the right only. Chosen by index: at the median a
-        // branch would be mispredicted every other row.
-        let mut parts = [Self::none(); 3];
-        let mut counts = [0usize; 3];
-        for row in rows {
-            let code = row.codes[axis];
-            let part = usize::from(code >= from) + usize::from(code > up_to);
-            counts[part] += 1;
-            parts[part].add(&row.codes);
-        }
-        let [left, both, right] = parts;
-        match counts[1] {
-            0 => [left, right],
-            _ => [left.join(&both), right.join(&both)],
-        }
-    }
-
     #[inline]
     pub(in crate::method) fn add(&mut self, codes: &[C; W]) {
         for (axis, code) in codes.iter().enumerate() {
@@ -156,6 +128,18 @@ impl<'a> Losses<'a> {
             loss += self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
         }
         loss
+    }
+
+    /// What every cell of such a row loses.
+    pub(in crate::method) fn cells<C: Code, const W: usize>(
+        &self,
+        bounds: &Bounds<C, W>,
+    ) -> [f32; W] {
+        let mut cells = [0.0; W];
+        for (axis, cell) in cells.iter_mut().enumerate().take(self.axes.len()) {
+            *cell = self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
+        }
+        cells
     }
 
     /// Cells that miss a value, by axis.
@@ -265,6 +249,41 @@ pub(in crate::method) fn cheapest(mut costs: Vec<(f64, usize)>, most: usize) -> 
     }
     costs.sort_by(by_cost);
     costs.into_iter().map(|(_, at)| at).collect()
+}
+
+/// The cheapest of what is offered, so many of them.
+#[derive(Debug)]
+pub(in crate::method) struct Nearest {
+    most: usize,
+    found: Vec<(f64, usize)>,
+}
+
+impl Nearest {
+    pub(in crate::method) fn new(most: usize) -> Self {
+        Self { most, found: Vec::with_capacity(most + 1) }
+    }
+
+    /// What costs as much as this or more is not among them.
+    pub(in crate::method) fn limit(&self) -> f64 {
+        match self.found.len() < self.most {
+            true => f64::INFINITY,
+            false => self.found.last().map_or(f64::NEG_INFINITY, |(cost, _)| *cost),
+        }
+    }
+
+    /// Keeps what is cheaper than the limit; of equals the first.
+    pub(in crate::method) fn offer(&mut self, cost: f64, at: usize) {
+        if cost < self.limit() {
+            let place = self.found.partition_point(|(other, _)| *other <= cost);
+            self.found.insert(place, (cost, at));
+            self.found.truncate(self.most);
+        }
+    }
+
+    /// What was kept, the cheapest first.
+    pub(in crate::method) fn places(&self) -> Vec<usize> {
+        self.found.iter().map(|(_, at)| *at).collect()
+    }
 }
 
 /// Rows of a group in the order of one axis.
@@ -391,18 +410,6 @@ mod tests {
                 assert_eq!(narrow.high.map(u32::from), wide.high);
             };
             same(&Bounds::of(&narrow), &Bounds::of(&wide));
-            for axis in 0..8 {
-                let middle = wide[rows as usize / 2].codes[axis];
-                for from in [middle, middle + 1] {
-                    let ends = (middle as u8, u8::try_from(from).unwrap_or(u8::MAX));
-                    if u32::from(ends.1) != from {
-                        continue;
-                    }
-                    let narrow = Bounds::of_sides(&narrow, axis, ends.0, ends.1);
-                    let wide = Bounds::of_sides(&wide, axis, middle, from);
-                    narrow.iter().zip(&wide).for_each(|(narrow, wide)| same(narrow, wide));
-                }
-            }
         }
         assert!(lanes::bounds(&[Row { codes: [1u16; 8], id: 0 }]).is_none());
     }

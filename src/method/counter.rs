@@ -69,7 +69,8 @@ impl Counter {
         }
     }
 
-    pub(in crate::method) fn get(&self, key: u64) -> Count {
+    #[cfg(test)]
+    fn get(&self, key: u64) -> Count {
         self.slots[self.slot(key)]
     }
 

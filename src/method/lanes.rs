@@ -40,33 +40,3 @@ pub(super) fn bounds<C: Code, const W: usize>(rows: &[Row<C, W>]) -> Option<Boun
     let first = Bounds { low: codes(&low[..8]), high: codes(&high[..8]) };
     Some(first.join(&Bounds { low: codes(&low[8..]), high: codes(&high[8..]) }))
 }
-
-/// The bounds of the rows up to one code of an axis and of those from another code on; `None` for rows
-/// of another shape.
-#[inline(always)]
-pub(super) fn bounds_of_sides<C: Code, const W: usize>(
-    rows: &[Row<C, W>],
-    axis: usize,
-    up_to: C,
-    from: C,
-) -> Option<[Bounds<C, W>; 2]> {
-    // Lanes to leave out, by whether the code is on the right side and whether it is off the left.
-    let overlap = if from <= up_to { 0 } else { u64::MAX };
-    let left_out = [lanes(0, u64::MAX), lanes(overlap, overlap), lanes(u64::MAX, 0)];
-    let (mut low, mut high) = (u8x16::splat(u8::MAX), u8x16::splat(0));
-    for row in rows {
-        let word = C::word(&row.codes)?;
-        let code = row.codes[axis];
-        let out = left_out[usize::from(code >= from) + usize::from(code > up_to)];
-        let both = lanes(word, word);
-        low = low.min(both | out);
-        high = high.max(both & !out);
-    }
-    C::word(&[C::default(); W])?;
-    let (low, high) = (low.to_array(), high.to_array());
-    let side = |bytes: std::ops::Range<usize>| Bounds {
-        low: codes(&low[bytes.clone()]),
-        high: codes(&high[bytes]),
-    };
-    Some([side(0..8), side(8..16)])
-}

@@ -4,6 +4,8 @@ pub mod alike;
 pub mod alpha_k;
 mod blocks;
 mod bounds;
+mod branches;
+mod budget;
 #[cfg(feature = "cells")]
 pub mod cells;
 pub mod classfly;

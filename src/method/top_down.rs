@@ -47,9 +47,10 @@ mod method;
 use std::cmp::Reverse;
 
 pub(super) use self::method::TOP_DOWN;
+use super::branches::Branches;
 use super::{Job, Variant};
 use crate::error::Result;
-use crate::hierarchy::{Axis, Shape, Tree};
+use crate::hierarchy::Shape;
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, with_rows};
 
 /// Groups of at least this many rows hand their parts to other threads.
@@ -86,26 +87,6 @@ pub fn top_down(rows: &mut RowTable, job: &Job, variant: Variant) -> Result<Clas
         worker.divide(Group { rows, is_open: true }, &mut sizes)?;
     });
     Classes::from_sizes(&sizes)
-}
-
-/// The first code under each child of every node of a hierarchy, ascending; nothing for other axes.
-#[derive(Debug)]
-struct Branches(Vec<Vec<u32>>);
-
-impl Branches {
-    fn new(axis: &Axis) -> Self {
-        let Shape::Tree(tree) = &axis.shape else { return Self(Vec::new()) };
-        let mut starts = vec![Vec::new(); tree.nodes() as usize];
-        for node in (0..tree.nodes()).filter(|node| tree.parent(*node) != *node) {
-            starts[tree.parent(node) as usize].push(tree.range(node).0);
-        }
-        starts.iter_mut().for_each(|starts| starts.sort_unstable());
-        Self(starts)
-    }
-
-    fn under(&self, tree: &Tree, low: u32, high: u32) -> &[u32] {
-        &self.0[tree.ancestor(low, high) as usize]
-    }
 }
 
 /// How a group would be parted on one axis: the first code of every part.

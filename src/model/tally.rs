@@ -102,7 +102,7 @@ impl<'a> Tally<'a> {
 
     /// Whether the rows added so far could be a class.
     pub fn holds(&mut self) -> bool {
-        self.first_failure().is_none()
+        self.rows >= self.requirement.k && self.failing_model().is_none()
     }
 
     /// The first part of the requirement that the rows added so far do not meet.
@@ -110,32 +110,31 @@ impl<'a> Tally<'a> {
         if self.rows < self.requirement.k {
             return Some(format!("k = {}", self.requirement.k));
         }
+        let model = &self.requirement.models[self.failing_model()?];
+        Some(format!("{model} on column '{}'", self.sensitive[model.column()].name))
+    }
+
+    /// The first model that the rows added so far do not meet.
+    fn failing_model(&mut self) -> Option<usize> {
         let rows = f64::from(self.rows);
-        for (index, model) in self.requirement.models.iter().enumerate() {
-            let counter = &mut self.counters[index];
-            let column = &self.sensitive[model.column()];
-            let holds = match model {
-                Model::Distinct { at_least, .. } => counter.touched.len() >= *at_least as usize,
-                Model::Entropy { l, .. } => counter.entropy(rows) >= l.ln() - ROUNDING,
-                Model::Share { alpha: most, .. } | Model::UnitShare { at_most: most, .. } => {
-                    f64::from(counter.largest) / rows <= most + ROUNDING
-                }
-                Model::Graded { grades, .. } => counter.keeps(grades, self.rows),
-                Model::Closeness { t, .. } => {
-                    let shares = &self.global.columns[model.column()];
-                    let distance = if column.ordered {
-                        counter.ordered_distance(rows, shares)
-                    } else {
-                        counter.equal_distance(rows, shares)
-                    };
-                    distance <= t + ROUNDING
-                }
-            };
-            if !holds {
-                return Some(format!("{model} on column '{}'", column.name));
+        let holds = |(model, counter): (&Model, &mut Counter)| match model {
+            Model::Distinct { at_least, .. } => counter.touched.len() >= *at_least as usize,
+            Model::Entropy { l, .. } => counter.entropy(rows) >= l.ln() - ROUNDING,
+            Model::Share { alpha: most, .. } | Model::UnitShare { at_most: most, .. } => {
+                f64::from(counter.largest) / rows <= most + ROUNDING
             }
-        }
-        None
+            Model::Graded { grades, .. } => counter.keeps(grades, self.rows),
+            Model::Closeness { t, .. } => {
+                let shares = &self.global.columns[model.column()];
+                let distance = match self.sensitive[model.column()].ordered {
+                    true => counter.ordered_distance(rows, shares),
+                    false => counter.equal_distance(rows, shares),
+                };
+                distance <= t + ROUNDING
+            }
+        };
+        let mut checks = self.requirement.models.iter().zip(&mut self.counters).map(holds);
+        checks.position(|holds| !holds)
     }
 }
 

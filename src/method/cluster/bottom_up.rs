@@ -17,6 +17,10 @@ use crate::error::{Error, Result};
 use crate::method::partition::Split;
 use crate::model::Tally;
 
+/// All groups are compared with all others. Where k is so large that a block has more tuples, groups of a few neighbouring
+/// rows are where it starts.
+const MOST_GROUPS: usize = 8192;
+
 /// Groups the rows of a block.
 pub(super) fn bottom_up<'a>(
     rules: Rules<'a>,
@@ -26,9 +30,14 @@ pub(super) fn bottom_up<'a>(
 ) -> Result<Vec<Group>> {
     let tuple_of = tuples.tuple_of_rows();
     let mut merging = Merging { rules, split, tuples, tuple_of, tallies, groups: Vec::new() };
-    for tuple in 0..tuples.len() {
-        let rows = tuples.positions(tuple).map(|position| position as u32).collect();
-        merging.add_halved(rows);
+    let rows = tuples.rows().div_ceil(MOST_GROUPS);
+    if tuples.len() <= MOST_GROUPS {
+        for tuple in 0..tuples.len() {
+            let rows = tuples.positions(tuple).map(|position| position as u32).collect();
+            merging.add_halved(rows);
+        }
+    } else {
+        merging.add_parts((0..tuples.rows() as u32).collect(), rows);
     }
     while merging.round()? {
         merging.groups.retain(|group| !group.rows.is_empty());
@@ -94,6 +103,21 @@ impl Merging<'_> {
                 let cluster = self.cluster(rows);
                 self.groups.push(cluster);
             }
+        }
+    }
+
+    /// Adds the parts of a group that has more rows than that, halved again and again where the halves lose least.
+    fn add_parts(&mut self, rows: Vec<u32>, most: usize) {
+        let halves = match rows.len() <= most {
+            true => None,
+            false => self.halves_by_loss(&rows).into_iter().next(),
+        };
+        match halves {
+            Some((left, right)) => {
+                self.add_parts(left, most);
+                self.add_parts(right, most);
+            }
+            None => self.add_halved(rows),
         }
     }
 

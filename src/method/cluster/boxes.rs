@@ -3,7 +3,7 @@
 use super::distance::{Column, Part};
 use super::greedy::Group;
 use crate::hierarchy::Shape;
-use crate::method::bounds;
+use crate::method::bounds::Nearest;
 
 /// Columns of at most this many codes have the loss of every stretch in a table.
 const TABLED_CODES: u32 = 128;
@@ -32,11 +32,15 @@ pub(super) struct Extent {
     pub(super) value: f32,
 }
 
+/// That of a group without rows.
+const NONE: Extent = Extent { low: 0, high: 0, charged: 0.0, value: 0.0 };
+
 /// A code that could join centers of its column.
 #[derive(Debug)]
 pub(super) struct AddedLoss<'c> {
     pub(super) column: &'c Column<'c>,
     pub(super) stretches: &'c [f32],
+    pub(super) is_set: bool,
     pub(super) code: u32,
     /// Rows that lose beside those of the group: 1, or 0 if the cell is missing.
     pub(super) own: f32,
@@ -47,6 +51,9 @@ impl AddedLoss<'_> {
     /// By how much the loss of a group grows; `part` is its center and `extent` the short form of it.
     #[inline]
     pub(super) fn to(&self, extent: &Extent, part: &Part) -> f64 {
+        if !self.is_set && extent.low <= self.code && self.code <= extent.high {
+            return f64::from(self.weight * self.own * extent.value);
+        }
         if self.stretches.is_empty() {
             return self.column.added_loss(part, self.code);
         }
@@ -76,22 +83,24 @@ pub(super) fn charge(columns: &[Column<'_>], center: &mut [Part], codes: &[u32])
     }
 }
 
-/// The extents of all groups.
+/// The extents of all groups, column by column.
 pub(super) struct Boxes<'a> {
     pub(super) columns: &'a [Column<'a>],
-    extents: Vec<Extent>,
+    extents: Vec<Vec<Extent>>,
 }
 
 impl<'a> Boxes<'a> {
     pub(super) fn new(columns: &'a [Column<'a>], groups: &[Group]) -> Self {
-        let extents = groups.iter().flat_map(|group| &group.center).map(Part::extent).collect();
-        Self { columns, extents }
+        let of_column = |column: usize| {
+            groups.iter().map(|group| group.center.get(column).map_or(NONE, Part::extent)).collect()
+        };
+        Self { columns, extents: (0..columns.len()).map(of_column).collect() }
     }
 
     pub(super) fn update(&mut self, group: usize, center: &[Part]) {
-        let first = group * center.len();
-        let extents = self.extents[first..].iter_mut();
-        extents.zip(center).for_each(|(extent, part)| *extent = part.extent());
+        for (extents, part) in self.extents.iter_mut().zip(center) {
+            extents[group] = part.extent();
+        }
     }
 
     /// The group to which a row adds least loss, if that is below a limit; of equals the first.
@@ -101,21 +110,20 @@ impl<'a> Boxes<'a> {
         codes: &[u32],
         limit: f64,
     ) -> Option<(f64, usize)> {
+        // Columns of many values come last and tell groups apart best.
         let added: Vec<AddedLoss> =
             self.columns.iter().zip(codes).map(|(column, code)| column.added_by(*code)).collect();
         let mut best = (limit, None);
-        for (at, extents) in self.extents.chunks_exact(codes.len()).enumerate() {
-            if groups[at].rows.is_empty() {
-                continue;
-            }
+        for (at, group) in groups.iter().enumerate() {
             let mut sum = 0.0;
-            for (index, (added, extent)) in added.iter().zip(extents).enumerate() {
-                sum += added.to(extent, &groups[at].center[index]);
+            for (index, added) in added.iter().enumerate().rev() {
+                let Some(part) = group.center.get(index) else { break };
+                sum += added.to(&self.extents[index][at], part);
                 if sum >= best.0 {
                     break;
                 }
             }
-            if sum < best.0 {
+            if sum < best.0 && !group.rows.is_empty() {
                 best = (sum, Some(at));
             }
         }
@@ -124,15 +132,15 @@ impl<'a> Boxes<'a> {
 
     /// The groups for which being put together with a group costs least.
     pub(super) fn nearest(&self, groups: &[Group], at: usize, most: usize) -> Vec<usize> {
-        let width = self.columns.len();
-        let own = &self.extents[at * width..][..width];
-        let cost = |other: usize| {
-            let extents = own.iter().zip(&self.extents[other * width..][..width]);
-            let parts = groups[at].center.iter().zip(&groups[other].center);
-            let columns = self.columns.iter().zip(extents).zip(parts);
-            columns.map(|((column, extents), parts)| column.added_by_joining(extents, parts)).sum()
-        };
-        let others = (0..groups.len()).filter(|other| *other != at);
-        bounds::cheapest(others.map(|other| (cost(other), other)).collect(), most)
+        let mut nearest = Nearest::new(most);
+        for (other, group) in groups.iter().enumerate().filter(|(other, _)| *other != at) {
+            let parts = groups[at].center.iter().zip(&group.center);
+            let columns = self.columns.iter().zip(&self.extents).zip(parts);
+            let cost = columns.map(|((column, extents), parts)| {
+                column.added_by_joining((&extents[at], &extents[other]), parts)
+            });
+            nearest.offer(cost.sum(), other);
+        }
+        nearest.places()
     }
 }

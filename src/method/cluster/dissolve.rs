@@ -5,28 +5,36 @@ use super::boxes::{Boxes, charge, join, lost};
 use super::greedy::{Group, Growth};
 use super::refine::GAIN;
 use crate::error::Result;
+use crate::method::budget::Budget;
 
 impl Growth<'_> {
     /// Tries to give up every group that loses something, the worst first.
-    pub(super) fn dissolve_worst(&mut self, tuple_of: &[u32]) -> Result<()> {
+    pub(super) fn dissolve_worst(&mut self, tuple_of: &[u32], mut budget: Budget) -> Result<()> {
         let worst = self.worst();
         let mut boxes = Boxes::new(self.rules.loss_columns, &self.groups);
         for at in worst {
             self.rules.cancel.check()?;
-            self.dissolve(at, tuple_of, &mut boxes);
+            if budget.is_spent() {
+                break;
+            }
+            let rows = self.dissolve(at, tuple_of, &mut boxes);
+            budget.spend(rows * self.groups.len());
         }
         self.groups.retain(|group| !group.rows.is_empty());
         Ok(())
     }
 
-    fn dissolve(&mut self, at: usize, tuple_of: &[u32], boxes: &mut Boxes) {
+    /// Gives a group up if that loses less; says for how many rows a place was looked for.
+    fn dissolve(&mut self, at: usize, tuple_of: &[u32], boxes: &mut Boxes) -> usize {
         let group = std::mem::take(&mut self.groups[at]);
         let mut gain = lost(boxes.columns, &group.center);
         let mut before: Vec<(usize, Group)> = Vec::new();
-        for position in &group.rows {
+        let rows = group.rows.len();
+        for (place, position) in group.rows.iter().enumerate() {
             let codes = self.tuples.codes_of(tuple_of[*position as usize]);
             let Some((cost, to)) = boxes.cheapest(&self.groups, &codes, gain - GAIN) else {
-                return self.restore(at, group, before, boxes);
+                self.restore(at, group, before, boxes);
+                return place + 1;
             };
             gain -= cost;
             let taker = &mut self.groups[to];
@@ -43,6 +51,7 @@ impl Growth<'_> {
         if !takers.iter().all(|rows| self.holds(rows)) {
             self.restore(at, group, before, boxes);
         }
+        rows
     }
 
     fn restore(&mut self, at: usize, group: Group, before: Vec<(usize, Group)>, boxes: &mut Boxes) {

@@ -254,13 +254,14 @@ impl<'a> Column<'a> {
 
     /// Joins a row into a center; says whether the center changed. [`Column::charge`] must follow.
     pub(super) fn join(&self, part: &mut Part, code: u32) -> bool {
-        if part.low == part.high && part.low == code {
+        let is_set = self.axis.shape == Shape::Set;
+        if (!is_set || part.low == part.high) && part.low <= code && code <= part.high {
             return false;
         }
         let value = self.joined(part, code);
         let mixed = self.is_missing(part.low) && part.low < part.high;
         let before = (part.low, part.high, part.members.len());
-        if self.axis.shape == Shape::Set
+        if is_set
             && !mixed
             && let Err(place) = part.members.binary_search(&code)
         {
@@ -397,6 +398,7 @@ impl<'a> Column<'a> {
         AddedLoss {
             column: self,
             stretches: &self.stretches,
+            is_set: self.axis.shape == Shape::Set,
             code,
             own: self.inverse[code as usize] as f32,
             weight: self.weight as f32,

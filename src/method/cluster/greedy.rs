@@ -50,12 +50,27 @@ impl<'a> Rules<'a> {
     }
 }
 
+/// Nodes of the trie that searches may look at for a row, on average, before the block is called too large.
+const LOOKS: u64 = 1024;
+/// Up to this many rows a group grows one by one, each the nearest to those before it; a larger one takes as many at once
+/// as it needs for this many searches.
+const SEARCHES: u32 = 100;
+
 /// Rows that will be published alike.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     pub(super) center: Vec<Part>,
     /// Positions of the rows among the tuples' rows.
     pub(super) rows: Vec<u32>,
+}
+
+/// What becomes of a block.
+pub(super) enum Grown {
+    Groups(Vec<Group>),
+    /// Comparing its rows takes too long: it should be cut into about so many parts.
+    TooLarge {
+        parts: usize,
+    },
 }
 
 /// The groups so far and the rows still free.
@@ -105,10 +120,16 @@ impl<'a> Growth<'a> {
     }
 
     /// Makes groups until too few rows are free for another one, then places the rest.
-    pub(super) fn run(mut self) -> Result<Vec<Group>> {
+    pub(super) fn run(mut self, can_be_cut: bool) -> Result<Grown> {
         let mut last = None;
+        let rows = self.tuples.rows() as u64;
         while self.free >= u64::from(self.rules.k) {
             self.rules.cancel.check()?;
+            // The first rows cost most; a few of them tell.
+            let (looks, taken) = (self.trie.looks.get(), rows - self.free);
+            if can_be_cut && looks > LOOKS * (taken + rows / 32) {
+                return Ok(Grown::TooLarge { parts: (looks / LOOKS / taken.max(1)) as usize });
+            }
             let start = self.next_start(last);
             let mut group = Group::default();
             let (whole, tuple) = self.grow(&mut group, start)?;
@@ -126,7 +147,7 @@ impl<'a> Growth<'a> {
         self.collect_free_rows();
         self.place_leftovers()?;
         self.refine()?;
-        Ok(self.groups)
+        Ok(Grown::Groups(self.groups))
     }
 
     /// The leaf at which the next group starts, given the tuple of the last row taken.
@@ -171,32 +192,51 @@ impl<'a> Growth<'a> {
         self.leaves.clear();
         let rows = self.trie.free(start).min(self.rules.k);
         self.take(start, rows, group);
+        let at_once = self.rules.k.div_ceil(SEARCHES);
         loop {
             let lacking = self.rules.k.saturating_sub(group.rows.len() as u32);
-            let found = if lacking > 0 {
-                self.trie.nearest(&mut self.caches, &|_| true).map(|(leaf, _)| (leaf, None))
-            } else {
+            if lacking == 0 {
                 let Some(failing) = self.tallies.iter_mut().position(|tally| !tally.holds()) else {
                     return Ok((true, tuple));
                 };
                 self.rules.cancel.check()?;
-                self.nearest_that_helps(&self.rules.models[failing], group)
-            };
-            let Some((leaf, helpful)) = found else {
-                return Ok((false, tuple));
-            };
-            tuple = self.trie.tuple(leaf);
-            let mut changed = false;
-            for (cache, codes) in self.caches.iter_mut().zip(&self.tuples.codes) {
-                changed |= cache.join(codes[tuple]);
-            }
-            if let Some(slot) = helpful {
+                let helpful = self.nearest_that_helps(&self.rules.models[failing], group);
+                let Some((leaf, slot)) = helpful else { return Ok((false, tuple)) };
                 self.swap_slots(slot, self.first_free_slot(leaf));
+                tuple = self.trie.tuple(leaf);
+                self.widen(tuple);
+                self.take(leaf, 1, group);
+                continue;
             }
-            // While the center stays, no other tuple can get nearer than this one.
-            let rows = if changed || lacking == 0 { 1 } else { self.trie.free(leaf).min(lacking) };
-            self.take(leaf, rows, group);
+            if at_once > 1 {
+                self.rules.cancel.check()?;
+            }
+            let found = self.trie.nearest(&mut self.caches, at_once as usize, &|_| true);
+            if found.is_empty() {
+                return Ok((false, tuple));
+            }
+            for leaf in found {
+                let lacking = self.rules.k.saturating_sub(group.rows.len() as u32);
+                if lacking == 0 {
+                    break;
+                }
+                tuple = self.trie.tuple(leaf);
+                // While the center stays, no other tuple can get nearer than this one.
+                let is_wider = self.widen(tuple);
+                let one_by_one = is_wider && at_once == 1;
+                let rows = if one_by_one { 1 } else { self.trie.free(leaf).min(lacking) };
+                self.take(leaf, rows, group);
+            }
         }
+    }
+
+    /// Lets a tuple join the center and says whether that changed it.
+    fn widen(&mut self, tuple: usize) -> bool {
+        let mut changed = false;
+        for (cache, codes) in self.caches.iter_mut().zip(&self.tuples.codes) {
+            changed |= cache.join(codes[tuple]);
+        }
+        changed
     }
 
     fn first_free_slot(&self, leaf: usize) -> usize {
@@ -256,11 +296,7 @@ impl<'a> Growth<'a> {
     }
 
     /// The nearest leaf with a row that brings a group closer to a model, and that row's slot.
-    fn nearest_that_helps(
-        &mut self,
-        model: &Model,
-        group: &Group,
-    ) -> Option<(usize, Option<usize>)> {
+    fn nearest_that_helps(&mut self, model: &Model, group: &Group) -> Option<(usize, usize)> {
         let mut caches = std::mem::take(&mut self.caches);
         let values = &self.rules.sensitive[model.column()].codes;
         let value_at = |position: u32| values[self.tuples.ids[position as usize] as usize];
@@ -284,8 +320,8 @@ impl<'a> Growth<'a> {
             let end = self.tuples.positions(self.trie.tuple(leaf)).end;
             (self.first_free_slot(leaf)..end).find(|slot| helps(slot))
         };
-        let found = self.trie.nearest(&mut caches, &|leaf| helpful_slot(leaf).is_some());
-        let found = found.map(|(leaf, _)| (leaf, helpful_slot(leaf)));
+        let found = self.trie.nearest(&mut caches, 1, &|leaf| helpful_slot(leaf).is_some());
+        let found = found.first().and_then(|leaf| Some((*leaf, helpful_slot(*leaf)?)));
         self.caches = caches;
         found
     }

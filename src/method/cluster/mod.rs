@@ -89,7 +89,7 @@ use rayon::prelude::*;
 use self::bottom_up::bottom_up;
 use self::boxes::stretch_bytes;
 use self::distance::{Column, Constant, Distance, Metric};
-use self::greedy::{Group, Growth, Rules, Start};
+use self::greedy::{Group, Grown, Growth, Rules, Start};
 pub(super) use self::method::{BOTTOM_UP, K_MEMBER, KAIM};
 use self::tuples::Tuples;
 use super::partition::{Job, Split};
@@ -225,44 +225,123 @@ pub fn cluster(
         Clustering::Kaim | Clustering::BottomUp => rows.len(),
     };
     tally.check_whole_table((0..clustered).map(|at| rows.id_at(at)))?;
-    let block_rows = options.block_rows;
     let blocks = with_rows!(rows, rows => {
-        blocks::cut(&mut rows[..clustered], job, &global, block_rows)
+        blocks::cut(&mut rows[..clustered], job, &global, options.block_rows)
     })?;
     let single = |model| Requirement { k: 1, models: vec![model] };
     let singles: Vec<Requirement> = job.requirement.models.iter().cloned().map(single).collect();
-    let table = &*rows;
-    let work = |(block, range): (usize, Range<usize>)| {
-        let rules = Rules {
-            columns: &columns,
-            loss_columns: &loss_columns,
-            start: method.start(variant),
-            k: job.requirement.k,
-            models: &job.requirement.models,
-            sensitive: job.sensitive,
-            seed: options.seed,
-            cancel: job.cancel,
-            block: block as u64,
-        };
-        let tallies = singles.iter().map(|one| Tally::new(one, job.sensitive, &global)).collect();
-        let tuples = Tuples::new(table, range, &columns, job.keys);
-        let groups = match method {
-            Clustering::BottomUp => bottom_up(rules, &tuples, tallies, options.split)?,
-            Clustering::Kaim | Clustering::KMember => Growth::new(rules, &tuples, tallies).run()?,
-        };
-        arranged(&tuples, groups)
-    };
-    let done: Vec<Result<Arranged>> =
-        blocks::ranges(&blocks).into_par_iter().enumerate().map(work).collect();
+    let work = Work { method, options, job, columns, loss_columns, global: &global, singles };
     let (mut sizes, mut start) = (Vec::new(), 0);
-    for block in done {
-        let block = block?;
+    for block in work.all(rows, &blocks)? {
         sizes.extend(block.sizes);
         let len = block.targets.len();
         rows.permute_from(start, block.targets);
         start += len;
     }
     Classes::from_sizes(&sizes)
+}
+
+/// What is the same for all blocks.
+struct Work<'a> {
+    method: Clustering,
+    options: &'a Options<'a>,
+    job: &'a Job<'a>,
+    columns: Vec<Column<'a>>,
+    loss_columns: Vec<Column<'a>>,
+    global: &'a GlobalShares,
+    /// Every model alone.
+    singles: Vec<Requirement>,
+}
+
+/// Rows that are compared with each other.
+struct Block {
+    /// Blocks of different numbers draw different random rows.
+    number: u64,
+    range: Range<usize>,
+    /// Whether it is cut further if its rows are so different that comparing them takes long.
+    can_be_cut: bool,
+}
+
+/// Into how many parts a block is cut if comparing its rows takes too long.
+const PARTS: Range<usize> = 4..64;
+
+impl Work<'_> {
+    /// Clusters all blocks, by their sizes, and cuts those again that take too long; in the order of the rows.
+    fn all(&self, rows: &mut RowTable, sizes: &[u32]) -> Result<Vec<Arranged>> {
+        let can_be_cut = self.options.variant == Variant::Best;
+        let block = |(number, range)| Block { number, range, can_be_cut };
+        let mut pending: Vec<Block> = (0..).zip(blocks::ranges(sizes)).map(block).collect();
+        let mut number = pending.len() as u64;
+        let mut done = Vec::new();
+        while !pending.is_empty() {
+            let table = &*rows;
+            let worked: Vec<Result<Worked>> =
+                pending.par_iter().map(|block| self.block(table, block)).collect();
+            let mut again = Vec::new();
+            for (block, outcome) in pending.into_iter().zip(worked) {
+                let Range { start, end } = block.range;
+                let parts = match outcome? {
+                    Worked::Arranged(arranged) => {
+                        done.push((start, arranged));
+                        continue;
+                    }
+                    Worked::TooLarge { parts } => parts.clamp(PARTS.start, PARTS.end),
+                };
+                let most = (end - start).div_ceil(parts);
+                let sizes = with_rows!(rows, rows => {
+                    blocks::cut(&mut rows[start..end], self.job, self.global, most)
+                })?;
+                for part in blocks::ranges(&sizes) {
+                    let range = start + part.start..start + part.end;
+                    again.push(Block { number, range, can_be_cut: sizes.len() > 1 });
+                    number += 1;
+                }
+            }
+            pending = again;
+        }
+        done.sort_unstable_by_key(|(start, _)| *start);
+        Ok(done.into_iter().map(|(_, arranged)| arranged).collect())
+    }
+
+    /// Clusters one block.
+    fn block(&self, table: &RowTable, block: &Block) -> Result<Worked> {
+        let Self { method, options, job, .. } = *self;
+        let rules = Rules {
+            columns: &self.columns,
+            loss_columns: &self.loss_columns,
+            start: method.start(options.variant),
+            k: job.requirement.k,
+            models: &job.requirement.models,
+            sensitive: job.sensitive,
+            seed: options.seed,
+            cancel: job.cancel,
+            block: block.number,
+        };
+        let tally = |single| Tally::new(single, job.sensitive, self.global);
+        let tallies = self.singles.iter().map(tally).collect();
+        let tuples = Tuples::new(table, block.range.clone(), &self.columns, job.keys);
+        let grown = match method {
+            Clustering::BottomUp => {
+                Grown::Groups(bottom_up(rules, &tuples, tallies, options.split)?)
+            }
+            Clustering::Kaim | Clustering::KMember => {
+                Growth::new(rules, &tuples, tallies).run(block.can_be_cut)?
+            }
+        };
+        match grown {
+            Grown::Groups(groups) => arranged(&tuples, groups).map(Worked::Arranged),
+            Grown::TooLarge { parts } => Ok(Worked::TooLarge { parts }),
+        }
+    }
+}
+
+/// What became of a block.
+enum Worked {
+    Arranged(Arranged),
+    /// It should be cut into about so many parts.
+    TooLarge {
+        parts: usize,
+    },
 }
 
 /// How many rows miss at least one quasi-identifier: those that `k_member` leaves out.

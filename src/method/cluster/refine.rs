@@ -9,15 +9,18 @@
 //!
 //! Nothing of it looks at sensitive values, except that a change which breaks a model is not made.
 
-use super::boxes::{Boxes, charge, join, lost};
+use super::boxes::{Boxes, lost};
 use super::distance::Part;
 use super::greedy::{Group, Growth};
 use crate::error::Result;
+use crate::method::budget::Budget;
 
 /// A gain below this is rounding.
 pub(super) const GAIN: f64 = 1e-3;
 /// How many of its nearest groups a group is put together with.
-const NEAREST: usize = 8;
+const NEAREST: usize = 4;
+/// How many cells either step may look at for each cell of the block.
+const LOOKS: f64 = 60.0;
 
 impl Growth<'_> {
     /// Refines all groups, where the rules have columns of the loss.
@@ -31,9 +34,10 @@ impl Growth<'_> {
         for group in &mut self.groups {
             group.center = self.tuples.center(columns, &group.rows, &tuple_of);
         }
-        self.dissolve_worst(&tuple_of)?;
+        let budget = Budget::of_cells(LOOKS, self.tuples.rows(), columns.len());
+        self.dissolve_worst(&tuple_of, budget)?;
         self.halve_large(&tuple_of)?;
-        self.recut_worst(&tuple_of)?;
+        self.recut_worst(&tuple_of, budget)?;
         // What was put together and cut unevenly can have 2k rows again.
         self.halve_large(&tuple_of)
     }
@@ -49,17 +53,22 @@ impl Growth<'_> {
     }
 
     /// Puts every group together with each of its nearest ones and cuts the two anew.
-    fn recut_worst(&mut self, tuple_of: &[u32]) -> Result<()> {
+    fn recut_worst(&mut self, tuple_of: &[u32], mut budget: Budget) -> Result<()> {
         let columns = self.rules.loss_columns;
         let mut boxes = Boxes::new(columns, &self.groups);
         for at in self.worst() {
             self.rules.cancel.check()?;
+            if budget.is_spent() {
+                break;
+            }
+            budget.spend(2 * self.groups.len());
             for other in boxes.nearest(&self.groups, at, NEAREST) {
                 let (one, two) = (&self.groups[at], &self.groups[other]);
                 let before = lost(columns, &one.center) + lost(columns, &two.center);
                 let mut rows: Vec<u32> = one.rows.iter().chain(&two.rows).copied().collect();
                 // Where a row came from has no say.
                 rows.sort_unstable();
+                budget.spend(4 * (rows.len() + 8) * columns.len());
                 if let Some([left, right]) = self.halves(&rows, before - GAIN, tuple_of) {
                     boxes.update(at, &left.center);
                     boxes.update(other, &right.center);
@@ -92,24 +101,40 @@ impl Growth<'_> {
     /// The two parts of at least 2k rows that lose least together, if that is below a limit and they are classes: the
     /// first and the last rows in the order of a column.
     fn halves(&mut self, rows: &[u32], limit: f64, tuple_of: &[u32]) -> Option<[Group; 2]> {
-        let k = self.rules.k as usize;
-        if rows.len() < 2 * k {
+        let (k, n) = (self.rules.k as usize, rows.len());
+        if n < 2 * k {
             return None;
         }
+        let of_column = |codes: &Vec<u32>| -> Vec<u32> {
+            rows.iter().map(|at| codes[tuple_of[*at as usize] as usize]).collect()
+        };
+        let codes: Vec<Vec<u32>> = self.tuples.codes.iter().map(of_column).collect();
+        let order_of = |column: usize| {
+            let mut order: Vec<usize> = (0..n).collect();
+            order.sort_unstable_by_key(|at| (codes[column][*at], rows[*at]));
+            order
+        };
         let mut best = (limit, None);
-        for codes in &self.tuples.codes {
-            let mut sorted = rows.to_vec();
-            sorted.sort_unstable_by_key(|at| (codes[tuple_of[*at as usize] as usize], *at));
-            let left = self.losses_of_first(sorted.iter(), tuple_of);
-            let right = self.losses_of_first(sorted.iter().rev(), tuple_of);
-            for rows in k..=sorted.len() - k {
-                let loss = left[rows - 1] + right[sorted.len() - rows - 1];
+        let mut had_constant = false;
+        for (column, own) in codes.iter().enumerate() {
+            // All columns of one value have the same order.
+            let is_constant = own.iter().all(|code| *code == own[0]);
+            if is_constant && std::mem::replace(&mut had_constant, true) {
+                continue;
+            }
+            let order = order_of(column);
+            let left = self.losses_of_first(&codes, order[..=n - k].iter());
+            let right = self.losses_of_first(&codes, order[k - 1..].iter().rev());
+            for rows in k..=n - k {
+                let loss = left[rows - 1] + right[n - rows - 1];
                 if loss < best.0 {
-                    best = (loss, Some([sorted[..rows].to_vec(), sorted[rows..].to_vec()]));
+                    best = (loss, Some((column, rows)));
                 }
             }
         }
-        let halves = best.1?;
+        let (column, left) = best.1?;
+        let sorted: Vec<u32> = order_of(column).into_iter().map(|at| rows[at]).collect();
+        let halves = [sorted[..left].to_vec(), sorted[left..].to_vec()];
         let columns = self.rules.loss_columns;
         halves.iter().all(|rows| self.holds(rows)).then(|| {
             halves.map(|rows| Group { center: self.tuples.center(columns, &rows, tuple_of), rows })
@@ -119,20 +144,23 @@ impl Growth<'_> {
     /// What the first row loses, the first two together, and so on.
     fn losses_of_first<'r>(
         &self,
-        rows: impl Iterator<Item = &'r u32>,
-        tuple_of: &[u32],
+        codes: &[Vec<u32>],
+        order: impl Iterator<Item = &'r usize> + Clone,
     ) -> Vec<f64> {
-        let columns = self.rules.loss_columns;
-        let mut center: Vec<Part> = Vec::new();
-        let loss = |position: &u32| {
-            let codes = self.tuples.codes_of(tuple_of[*position as usize]);
-            match center.is_empty() {
-                true => center.extend(columns.iter().zip(&codes).map(|(c, code)| c.part(*code))),
-                false => join(columns, &mut center, &codes),
+        let mut losses = Vec::new();
+        for (column, codes) in self.rules.loss_columns.iter().zip(codes) {
+            let mut center: Option<Part> = None;
+            for (at, row) in order.clone().enumerate() {
+                let code = codes[*row];
+                let part = center.get_or_insert_with(|| column.part(code));
+                column.join(part, code);
+                column.charge(part, code, 1);
+                if losses.len() <= at {
+                    losses.push(0.0);
+                }
+                losses[at] += column.loss(part);
             }
-            charge(columns, &mut center, &codes);
-            lost(columns, &center)
-        };
-        rows.map(loss).collect()
+        }
+        losses
     }
 }

@@ -200,12 +200,12 @@ struct Setup {
 }
 
 /// The rows of every group by number, and what all of them lose.
-struct Grown {
+struct Clustered {
     classes: Vec<Vec<u32>>,
     loss: f64,
 }
 
-fn grow(table: &Table<3>, setup: &Setup) -> Result<Grown> {
+fn grow(table: &Table<3>, setup: &Setup) -> Result<Clustered> {
     let (rows, job) = (table.rows()?, table.job());
     let counts = Counts::new(&rows, &job);
     let columns = |distance| super::columns(&job, distance, &[1.0; 3], &counts);
@@ -222,7 +222,9 @@ fn grow(table: &Table<3>, setup: &Setup) -> Result<Grown> {
         block: 0,
     };
     let tuples = Tuples::new(&rows, 0..rows.len(), &columns, &table.keys);
-    let groups = Growth::new(rules, &tuples, Vec::new()).run()?;
+    let Grown::Groups(groups) = Growth::new(rules, &tuples, Vec::new()).run(false)? else {
+        return Err(Error::bug("a block that cannot be cut was too large"));
+    };
     let tuple_of = tuples.tuple_of_rows();
     let lost = |group: &Group| -> f64 {
         let center = tuples.center(&by_loss, &group.rows, &tuple_of);
@@ -233,7 +235,7 @@ fn grow(table: &Table<3>, setup: &Setup) -> Result<Grown> {
         ids.sort_unstable();
         ids
     };
-    Ok(Grown { classes: groups.iter().map(ids).collect(), loss: groups.iter().map(lost).sum() })
+    Ok(Clustered { classes: groups.iter().map(ids).collect(), loss: groups.iter().map(lost).sum() })
 }
 
 #[test]

@@ -15,6 +15,8 @@
 //! cent of the tuples. Among equally near tuples the one met first is taken: the walk depends on
 //! codes and center only, never on where a row stood.
 
+use std::cell::Cell;
+
 use super::cost_cache::CostCache;
 use super::tuples::Tuples;
 
@@ -25,6 +27,8 @@ pub(super) struct Trie {
     /// Tuple of every leaf, and how many leaves still have free rows.
     tuple_of: Vec<u32>,
     leaves_left: usize,
+    /// Nodes that searches have looked at so far.
+    pub(super) looks: Cell<u64>,
 }
 
 /// All nodes of one column, in canonical order.
@@ -52,6 +56,7 @@ impl Trie {
             levels: (0..depth).map(|_| Level::default()).collect(),
             tuple_of: Vec::new(),
             leaves_left: 0,
+            looks: Cell::new(0),
         };
         let mut previous: Option<u32> = None;
         for (tuple, rows) in free {
@@ -132,29 +137,29 @@ impl Trie {
         }
         let free = self.levels.last().map(|level| level.free.as_slice()).unwrap_or_default();
         let left = self.tuple_of.iter().zip(free).filter(|(_, free)| **free > 0);
-        *self = Self::over(tuples, left.map(|(tuple, free)| (*tuple, *free)));
+        let compacted = Self::over(tuples, left.map(|(tuple, free)| (*tuple, *free)));
+        *self = Self { looks: self.looks.clone(), ..compacted };
     }
 
-    /// The leaf that costs least among those `accept` likes.
+    /// The leaves that cost least among those `accept` likes, so many of them, the cheapest first.
     pub(super) fn nearest(
         &self,
         caches: &mut [CostCache<'_>],
+        most: usize,
         accept: &dyn Fn(usize) -> bool,
-    ) -> Option<(usize, u64)> {
+    ) -> Vec<usize> {
         let mut bounds = vec![0; caches.len() + 1];
         for (depth, cache) in caches.iter().enumerate().rev() {
             bounds[depth] = bounds[depth + 1] + cache.least;
         }
-        let mut search = Search {
-            levels: &self.levels,
-            caches,
-            bounds: &bounds,
-            accept,
-            best: u64::MAX,
-            leaf: None,
-        };
-        search.nearest(0, 0..self.levels.first()?.codes.len(), 0);
-        search.leaf.map(|leaf| (leaf, search.best))
+        let mut search = Search::new(&self.levels, caches, &bounds, accept);
+        (search.best, search.most) = (u64::MAX, most);
+        if let Some(first) = self.levels.first() {
+            search.nearest(0, 0..first.codes.len(), 0);
+        }
+        let (found, looks) = (search.found, search.looks);
+        self.looks.set(self.looks.get() + looks);
+        found.into_iter().map(|(_, leaf)| leaf).collect()
     }
 
     /// The leaf that costs most.
@@ -163,11 +168,11 @@ impl Trie {
         for (depth, cache) in caches.iter().enumerate().rev() {
             bounds[depth] = bounds[depth + 1] + cache.most();
         }
-        let accept = &|_| true;
-        let mut search =
-            Search { levels: &self.levels, caches, bounds: &bounds, accept, best: 0, leaf: None };
+        let mut search = Search::new(&self.levels, caches, &bounds, &|_| true);
         search.furthest(0, 0..self.levels.first()?.codes.len(), 0);
-        search.leaf
+        let (found, looks) = (search.found, search.looks);
+        self.looks.set(self.looks.get() + looks);
+        found.first().map(|(_, leaf)| *leaf)
     }
 }
 
@@ -178,8 +183,22 @@ struct Search<'s, 'a> {
     /// Least (or most) that the columns from a depth on can cost.
     bounds: &'s [u64],
     accept: &'s dyn Fn(usize) -> bool,
+    /// How many leaves are wanted, those found so far by their costs, and the cost that another one must be below (or above).
+    most: usize,
+    found: Vec<(u64, usize)>,
     best: u64,
-    leaf: Option<usize>,
+    looks: u64,
+}
+
+impl<'s, 'a> Search<'s, 'a> {
+    fn new(
+        levels: &'s [Level],
+        caches: &'s mut [CostCache<'a>],
+        bounds: &'s [u64],
+        accept: &'s dyn Fn(usize) -> bool,
+    ) -> Self {
+        Self { levels, caches, bounds, accept, most: 1, found: Vec::new(), best: 0, looks: 0 }
+    }
 }
 
 impl Search<'_, '_> {
@@ -208,6 +227,7 @@ impl Search<'_, '_> {
     #[inline]
     fn step(&mut self, depth: usize, node: usize, so_far: u64) -> bool {
         let level = &self.levels[depth];
+        self.looks += 1;
         if level.free[node] == 0 {
             return true;
         }
@@ -221,20 +241,30 @@ impl Search<'_, '_> {
             let children = level.children[node] as usize..level.children[node + 1] as usize;
             self.nearest(depth + 1, children, so_far + cost.cost);
         } else if (self.accept)(node) {
-            self.best = so_far + cost.cost;
-            self.leaf = Some(node);
+            self.found_one(so_far + cost.cost, node);
         }
         true
     }
 
+    /// Keeps a leaf among the nearest. Of equally near ones the first that was met stays.
+    fn found_one(&mut self, cost: u64, leaf: usize) {
+        let place = self.found.partition_point(|(other, _)| *other <= cost);
+        self.found.truncate(self.most - 1);
+        self.found.insert(place, (cost, leaf));
+        if self.found.len() == self.most {
+            self.best = self.found[self.most - 1].0;
+        }
+    }
+
     fn furthest(&mut self, depth: usize, nodes: std::ops::Range<usize>, so_far: u64) {
         let level = &self.levels[depth];
+        self.looks += nodes.len() as u64;
         for node in nodes {
             if level.free[node] == 0 {
                 continue;
             }
             let so_far = so_far + self.caches[depth].cost(level.codes[node]).cost;
-            if self.leaf.is_some() && so_far + self.bounds[depth + 1] <= self.best {
+            if !self.found.is_empty() && so_far + self.bounds[depth + 1] <= self.best {
                 continue;
             }
             if depth + 1 < self.levels.len() {
@@ -242,7 +272,7 @@ impl Search<'_, '_> {
                 self.furthest(depth + 1, children, so_far);
             } else {
                 self.best = so_far;
-                self.leaf = Some(node);
+                self.found = vec![(so_far, node)];
             }
         }
     }
@@ -296,7 +326,7 @@ mod tests {
             charge(&mut caches, focus);
             trie.take(start, 1);
             for size in 1..4 {
-                let found = trie.nearest(&mut caches, &|_| true);
+                let found = trie.nearest(&mut caches, 1 + next(4) as usize, &|_| true);
                 let cost = |caches: &mut [CostCache<'_>], tuple: usize| -> u64 {
                     let columns = caches.iter_mut().zip(&tuples.codes);
                     columns.map(|(cache, codes)| cache.cost(codes[tuple]).cost).sum()
@@ -305,13 +335,17 @@ mod tests {
                     (0..trie.tuple_of.len()).filter(|leaf| trie.free(*leaf) > 0).collect();
                 let costs: Vec<u64> =
                     open.iter().map(|leaf| cost(&mut caches, trie.tuple(*leaf))).collect();
-                assert_eq!(found.map(|(_, cost)| cost), costs.iter().min().copied());
+                let of_found: Vec<u64> =
+                    found.iter().map(|leaf| cost(&mut caches, trie.tuple(*leaf))).collect();
+                let mut least = costs.clone();
+                least.sort_unstable();
+                assert_eq!(of_found, least[..found.len()]);
                 if distance.metric == Metric::Ncp && size == 1 {
                     let far = trie.furthest(&mut caches).map(|leaf| trie.tuple(leaf));
                     let far = far.map(|tuple| cost(&mut caches, tuple));
                     assert_eq!(far, costs.iter().max().copied());
                 }
-                let Some((leaf, _)) = found else { return };
+                let Some(leaf) = found.first().copied() else { return };
                 let tuple = trie.tuple(leaf);
                 caches.iter_mut().zip(&tuples.codes).for_each(|(cache, codes)| {
                     cache.join(codes[tuple]);

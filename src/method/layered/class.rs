@@ -1,15 +1,19 @@
 //! A class in the making.
 
-use crate::method::bounds::{Bounds, Losses};
+use crate::method::bounds::{Bounds, Losses, cheapest};
 use crate::model::{Code, Row};
+
+/// Rows are given away in at most this many rounds.
+const MOST_ROUNDS: usize = 64;
 
 /// Rows that are published together, with the box around them.
 #[derive(Debug, Clone)]
 pub(super) struct Class<C, const W: usize> {
     pub(super) rows: Vec<Row<C, W>>,
     pub(super) bounds: Bounds<C, W>,
-    /// Loss of each row that misses no cell.
+    /// Loss of each row that misses no cell, and of its cells.
     pub(super) loss: f32,
+    cells: [f32; W],
     /// Missing cells by axis, and what the rows are spared for them.
     missing: [u32; W],
     spared: f64,
@@ -21,7 +25,7 @@ impl<C: Code, const W: usize> Class<C, W> {
         let bounds = Bounds::of(&rows);
         let (loss, missing) = (losses.of(&bounds), losses.missing(&rows));
         let spared = losses.spared(&bounds, &missing);
-        Self { rows, bounds, loss, missing, spared }
+        Self { rows, bounds, loss, cells: losses.cells(&bounds), missing, spared }
     }
 
     /// Loss of all rows.
@@ -39,14 +43,32 @@ impl<C: Code, const W: usize> Class<C, W> {
         f64::from(self.loss) - losses.spared_row(&self.bounds, codes)
     }
 
-    /// By how much the total grows if a row of these codes joins.
+    /// By how much the total grows if a row of these codes joins, if that is below a limit.
+    ///
+    /// Whatever column is looked at next adds to the cost and takes nothing away, so that most classes are left after
+    /// one or two.
     #[inline]
-    pub(super) fn cost_of(&self, codes: &[C; W], losses: &Losses) -> f64 {
-        let bounds = self.bounds.with(codes);
-        let mut missing = self.missing;
-        losses.count_missing(&mut missing, codes);
-        let spared = losses.spared(&bounds, &missing);
-        (self.rows.len() + 1) as f64 * f64::from(losses.of(&bounds)) - spared - self.total()
+    pub(super) fn cost_below(&self, codes: &[C; W], losses: &Losses, limit: f64) -> Option<f64> {
+        let rows = (self.rows.len() + 1) as f64;
+        let mut cost = self.loss_of(codes, losses);
+        for (axis, code) in codes.iter().enumerate().take(losses.axes().len()) {
+            let (low, high) = (self.bounds.low[axis], self.bounds.high[axis]);
+            if *code < low || *code > high {
+                let (low, high) = (low.min(*code).get(), high.max(*code).get());
+                let wider = losses.on(axis, low, high) - self.cells[axis];
+                // Rows that all miss the cell lose nothing when another one has a value.
+                let losing = if self.misses_all(axis, losses) { 1.0 } else { rows };
+                cost += losing * f64::from(wider);
+                if cost >= limit {
+                    return None;
+                }
+            }
+        }
+        (cost < limit).then_some(cost)
+    }
+
+    fn misses_all(&self, axis: usize, losses: &Losses) -> bool {
+        self.bounds.high[axis].get() == 0 && losses.axes()[axis].missing
     }
 
     /// Loss of all rows of two classes if they were one.
@@ -62,6 +84,7 @@ impl<C: Code, const W: usize> Class<C, W> {
         losses.count_missing(&mut self.missing, &row.codes);
         self.rows.push(row);
         self.loss = losses.of(&self.bounds);
+        self.cells = losses.cells(&self.bounds);
         self.spared = losses.spared(&self.bounds, &self.missing);
     }
 
@@ -71,7 +94,7 @@ impl<C: Code, const W: usize> Class<C, W> {
     }
 
     /// Gives away rows, fewer than there are, to a class with the bounds `towards`: one by one that
-    /// which costs the other least and relieves this one most.
+    /// which costs the other least and relieves this one most, or several at once if there are many.
     pub(super) fn give(
         &mut self,
         rows: usize,
@@ -80,31 +103,46 @@ impl<C: Code, const W: usize> Class<C, W> {
     ) -> Vec<Row<C, W>> {
         let mut towards = *towards;
         let mut given = Vec::with_capacity(rows);
-        for _ in 0..rows {
-            let n = self.rows.len();
-            // Bounds of the rows behind each row; those before it are added on the way.
-            let mut behind = vec![Bounds::none(); n + 1];
-            for at in (0..n).rev() {
-                behind[at] = behind[at + 1].with(&self.rows[at].codes);
-            }
-            let mut before = Bounds::none();
-            let there = losses.of(&towards);
-            let mut best = (f64::INFINITY, 0);
-            for (at, row) in self.rows.iter().enumerate() {
-                let without = losses.of(&before.join(&behind[at + 1]));
-                let relief = f64::from(self.loss - without) * (n - 1) as f64;
-                let cost = f64::from(losses.of(&towards.with(&row.codes)) - there) * (n - 1) as f64;
-                if cost - relief < best.0 {
-                    best = (cost - relief, at);
-                }
-                before.add(&row.codes);
-            }
-            let row = self.rows.remove(best.1);
-            towards.add(&row.codes);
-            given.push(row);
+        while given.len() < rows {
+            let at_once = rows.div_ceil(MOST_ROUNDS).min(rows - given.len());
+            let chosen = cheapest(self.costs_of_giving(&towards, losses), at_once);
+            let taken = self.take(&chosen);
+            taken.iter().for_each(|row| towards.add(&row.codes));
+            given.extend(taken);
             self.tighten(losses);
         }
         given
+    }
+
+    /// What each row costs the class that it would go to, less the relief here.
+    fn costs_of_giving(&self, towards: &Bounds<C, W>, losses: &Losses) -> Vec<(f64, usize)> {
+        let n = self.rows.len();
+        // Bounds of the rows behind each row; those before it are added on the way.
+        let mut behind = vec![Bounds::none(); n + 1];
+        for at in (0..n).rev() {
+            behind[at] = behind[at + 1].with(&self.rows[at].codes);
+        }
+        let mut before = Bounds::none();
+        let there = losses.of(towards);
+        let mut costs = Vec::with_capacity(n);
+        for (at, row) in self.rows.iter().enumerate() {
+            let without = losses.of(&before.join(&behind[at + 1]));
+            let relief = f64::from(self.loss - without) * (n - 1) as f64;
+            let cost = f64::from(losses.of(&towards.with(&row.codes)) - there) * (n - 1) as f64;
+            costs.push((cost - relief, at));
+            before.add(&row.codes);
+        }
+        costs
+    }
+
+    /// Takes the rows at these positions out, in this order; [`Class::tighten`] must follow.
+    pub(super) fn take(&mut self, positions: &[usize]) -> Vec<Row<C, W>> {
+        let taken = positions.iter().map(|at| self.rows[*at]).collect();
+        let mut stays = vec![true; self.rows.len()];
+        positions.iter().for_each(|at| stays[*at] = false);
+        let mut stays = stays.into_iter();
+        self.rows.retain(|_| stays.next().unwrap_or(true));
+        taken
     }
 }
 

@@ -11,6 +11,8 @@ use crate::model::{Code, Row, Tally};
 /// are counted in bins and only the places between two bins are.
 const SORTED_ROWS: usize = 256;
 const BINS: usize = 256;
+/// Cuts are tried on so many axes, the widest: looking at one costs as much as there are axes.
+const MOST_AXES: usize = 12;
 
 /// A cut that could be made.
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +36,20 @@ pub(super) struct Cutter<'a> {
     pub(super) context: &'a Context<'a>,
     tally: Tally<'a>,
     sorter: Sorter,
+    /// Cells that were looked at.
+    looks: usize,
 }
 
 impl<'a> Cutter<'a> {
     pub(super) fn new(context: &'a Context<'a>) -> Self {
         let job = context.job;
         let tally = Tally::new(job.requirement, job.sensitive, context.global);
-        Self { context, tally, sorter: Sorter::default() }
+        Self { context, tally, sorter: Sorter::default(), looks: 0 }
+    }
+
+    /// How many cells were looked at since this was asked last.
+    pub(super) fn take_looks(&mut self) -> usize {
+        std::mem::take(&mut self.looks)
     }
 
     pub(super) fn sort_canonically<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
@@ -49,9 +58,12 @@ impl<'a> Cutter<'a> {
 
     /// Whether these rows could be a class.
     pub(super) fn holds<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> bool {
-        rows.len() >= self.context.k()
-            && (self.context.job.requirement.models.is_empty()
-                || self.tally.holds_for(rows.iter().map(|row| row.id)))
+        let models = &self.context.job.requirement.models;
+        if models.is_empty() {
+            return rows.len() >= self.context.k();
+        }
+        self.looks += 4 * models.len() * rows.len();
+        self.tally.holds_for(rows.iter().map(|row| row.id))
     }
 
     /// Cuts rows that could be a class as far as it goes, and appends the classes.
@@ -94,7 +106,8 @@ impl<'a> Cutter<'a> {
         match self.context.split {
             Split::LeastLoss => {
                 let mut candidates = Vec::new();
-                wide.iter().for_each(|axis| self.survey(rows, &group, *axis, &mut candidates));
+                let widest = wide.iter().take(MOST_AXES);
+                widest.for_each(|axis| self.survey(rows, &group, *axis, &mut candidates));
                 self.make_best(rows, &group, candidates)
             }
             Split::Widest => wide.iter().find_map(|axis| {
@@ -132,6 +145,7 @@ impl<'a> Cutter<'a> {
         axis: usize,
         candidates: &mut Vec<Candidate>,
     ) {
+        self.looks += 2 * (rows.len() + 8);
         let places = match rows.len() <= SORTED_ROWS {
             true => self.places_along(rows, group, axis),
             false => match self.places_between_bins(rows, &group.bounds, axis) {

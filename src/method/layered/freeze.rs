@@ -2,10 +2,11 @@
 
 use super::cut::Cutter;
 use super::ladder::Ladder;
+use super::sketch::{Ready, Sketch};
 use super::{Class, Context};
 use crate::error::Result;
-use crate::method::bounds::{Bounds, Losses, smallest_first};
-use crate::method::counter::{Counter, node_key};
+use crate::method::bounds::{Bounds, Losses, order_by, smallest_first};
+use crate::method::counter::node_key;
 use crate::model::{Code, Row};
 
 /// A rung is chosen by the rows that would freeze and this share of the open rows, per loss added:
@@ -33,6 +34,14 @@ struct Lender {
     class: usize,
 }
 
+/// Climbing one rung on an axis.
+struct Climb {
+    /// What it does to a key and adds to the loss, by code.
+    steps: Vec<(u64, f32)>,
+    /// What it adds to the loss of all open rows, and how many they were then.
+    added: (f64, usize),
+}
+
 /// Classes, and the rows that are still open.
 pub(super) type Frozen<C, const W: usize> = (Vec<Class<C, W>>, Vec<Row<C, W>>);
 
@@ -47,7 +56,9 @@ pub(super) struct Layers<'b, 'a, C, const W: usize> {
     lenders: Vec<Lender>,
     /// Classes frozen on the present rungs: no other group there has their key.
     new_lenders: Vec<Lender>,
-    counter: Counter,
+    sketch: Sketch,
+    /// By axis, what climbing one rung does; made when it is asked for.
+    climbs: Vec<Option<Climb>>,
     pub(super) classes: Vec<Class<C, W>>,
 }
 
@@ -74,26 +85,27 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
             cutter,
             rows,
             level: vec![0; ladders.len()],
+            climbs: ladders.iter().map(|_| None).collect(),
             ladders,
             open,
             open_rows: rows.len(),
             lenders: Vec::new(),
             new_lenders: Vec::new(),
-            counter: Counter::default(),
+            sketch: Sketch::default(),
             classes: Vec::new(),
         }
     }
 
     /// Freezes and climbs until fewer than `enough` rows are open; returns the rows that still are.
     pub(super) fn run(mut self, enough: usize) -> Result<Frozen<C, W>> {
-        loop {
+        self.freeze();
+        while self.open_rows >= enough {
             self.cutter.context.job.cancel.check()?;
-            self.freeze();
-            if self.open_rows < enough {
-                break;
-            }
-            let Some(axis) = self.choose() else { break };
+            let Some((axis, freeze)) = self.choose() else { break };
             self.climb(axis);
+            if freeze > 0 {
+                self.freeze();
+            }
         }
         let open = self.open.iter().flat_map(|tuple| self.rows_of(tuple)).copied().collect();
         Ok((self.classes, open))
@@ -107,22 +119,23 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         &self.rows[tuple.start as usize..(tuple.start + tuple.rows) as usize]
     }
 
-    /// Open rows with which a group may be frozen if others lend it what it lacks.
-    fn own_rows(&self) -> u32 {
-        (OWN_SHARE * self.context().k() as f64).ceil() as u32
+    /// When a group may be frozen, with what others lend it if it lacks some.
+    fn ready(&self) -> Ready {
+        let k = self.context().k();
+        Ready { k: k as u32, own: (OWN_SHARE * k as f64).ceil() as u32 }
     }
 
     /// Freezes every group that could be a class, with borrowed rows where it needs some.
     fn freeze(&mut self) {
-        let (k, own) = (self.context().k() as u32, self.own_rows());
-        self.counter.clear(self.open.len());
-        self.open.iter().for_each(|tuple| self.counter.add(tuple.key, tuple.rows));
+        let (k, enough) = (self.context().k(), self.ready());
+        self.sketch.clear(self.open.len());
+        self.open.iter().for_each(|tuple| self.sketch.add(tuple.key, tuple.rows));
         let classes = &self.classes;
-        self.lenders.retain(|lender| classes[lender.class].rows.len() > k as usize);
+        self.lenders.retain(|lender| classes[lender.class].rows.len() > k);
         for lender in &self.lenders {
-            self.counter.lend(lender.key, classes[lender.class].rows.len() as u32 - k);
+            self.sketch.lend(lender.key, (classes[lender.class].rows.len() - k) as u32);
         }
-        let ready = take_ready(&mut self.open, &self.counter, k, own);
+        let ready = take_ready(&mut self.open, &self.sketch, enough);
         if ready.is_empty() {
             return;
         }
@@ -189,41 +202,85 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
         false
     }
 
-    /// The axis on which most rows would freeze for the loss that climbing adds.
-    fn choose(&mut self) -> Option<usize> {
-        let (k, own) = (self.context().k() as u32, self.own_rows());
-        let mut best: Option<(f64, usize)> = None;
+    /// The axis on which most rows would freeze for the loss that climbing adds, and about how many; none if 0.
+    fn choose(&mut self) -> Option<(usize, u64)> {
+        let open_rows = self.open_rows as f64;
+        let mut axes: Vec<(f64, usize)> = Vec::new();
         for axis in 0..self.ladders.len() {
-            let ladder = &self.ladders[axis];
-            let Some(steps) = steps(ladder, axis, self.level[axis]) else { continue };
-            let low = ladder.low;
-            self.counter.clear(self.open.len());
-            let mut added = 0.0;
-            for tuple in &self.open {
-                let code = self.rows[tuple.start as usize].codes[axis].get();
-                let (step, loss) = steps[(code - low) as usize];
-                self.counter.add(tuple.key.wrapping_add(step), tuple.rows);
-                added += f64::from(loss) * f64::from(tuple.rows);
+            axes.extend(self.added(axis).map(|added| (added, axis)));
+        }
+        let mut best: Option<(f64, usize, u64)> = None;
+        for axis in smallest_first_by_loss(&axes) {
+            let (added, axis) = axes[axis];
+            let score = |freeze: f64| (freeze + OPEN_SHARE * open_rows) / (added + 1e-6);
+            // The axes behind it add more still.
+            if best.is_some_and(|(most, ..)| score(open_rows) < most) {
+                break;
             }
-            for lender in &self.lenders {
-                let class = &self.classes[lender.class];
-                let code = class.rows[0].codes[axis].get();
-                let key = lender.key.wrapping_add(steps[(code - low) as usize].0);
-                self.counter.lend(key, (class.rows.len() as u32).saturating_sub(k));
-            }
-            let freeze = self.counter.ready_rows(k, own) as f64;
-            let score = (freeze + OPEN_SHARE * self.open_rows as f64) / (added + 1e-6);
-            if best.is_none_or(|(least, _)| score > least) {
-                best = Some((score, axis));
+            let freeze = self.would_freeze(axis);
+            let score = score(freeze as f64);
+            let is_better = |(most, first, _)| score > most || (score == most && axis < first);
+            if best.is_none_or(is_better) {
+                best = Some((score, axis, freeze));
             }
         }
-        best.map(|(_, axis)| axis)
+        best.map(|(_, axis, freeze)| (axis, freeze))
+    }
+
+    /// What climbing on an axis adds to the loss of the open rows; `None` at the end of its ladder.
+    fn added(&mut self, axis: usize) -> Option<f64> {
+        let mut climb = match self.climbs[axis].take() {
+            Some(climb) => climb,
+            None => {
+                let steps = steps(&self.ladders[axis], axis, self.level[axis])?;
+                Climb { steps, added: (0.0, 0) }
+            }
+        };
+        if climb.added.1 != self.open_rows {
+            let mut added = 0.0;
+            for tuple in &self.open {
+                let (_, loss) = climb.steps[self.step_of(tuple, axis)];
+                added += f64::from(loss) * f64::from(tuple.rows);
+            }
+            climb.added = (added, self.open_rows);
+        }
+        let (added, _) = climb.added;
+        self.climbs[axis] = Some(climb);
+        Some(added)
+    }
+
+    /// The place of an open tuple among the steps of an axis.
+    fn step_of(&self, tuple: &Tuple, axis: usize) -> usize {
+        let code = self.rows[tuple.start as usize].codes[axis].get();
+        (code - self.ladders[axis].low) as usize
+    }
+
+    /// How many open rows would freeze after climbing on an axis.
+    fn would_freeze(&mut self, axis: usize) -> u64 {
+        let Some(climb) = &self.climbs[axis] else { return 0 };
+        let mut sketch = std::mem::take(&mut self.sketch);
+        sketch.clear(self.open.len());
+        for tuple in &self.open {
+            let (step, _) = climb.steps[self.step_of(tuple, axis)];
+            sketch.add(tuple.key.wrapping_add(step), tuple.rows);
+        }
+        let (k, low) = (self.context().k(), self.ladders[axis].low);
+        for lender in &self.lenders {
+            let rows = &self.classes[lender.class].rows;
+            let (step, _) = climb.steps[(rows[0].codes[axis].get() - low) as usize];
+            let spare = rows.len().saturating_sub(k);
+            if spare > 0 {
+                sketch.lend(lender.key.wrapping_add(step), spare as u32);
+            }
+        }
+        self.sketch = sketch;
+        self.sketch.ready_rows(self.ready())
     }
 
     fn climb(&mut self, axis: usize) {
-        let Some(steps) = steps(&self.ladders[axis], axis, self.level[axis]) else { return };
+        let Some(climb) = self.climbs[axis].take() else { return };
         let low = self.ladders[axis].low;
-        let step = |row: &Row<C, W>| steps[(row.codes[axis].get() - low) as usize].0;
+        let step = |row: &Row<C, W>| climb.steps[(row.codes[axis].get() - low) as usize].0;
         for tuple in &mut self.open {
             tuple.key = tuple.key.wrapping_add(step(&self.rows[tuple.start as usize]));
         }
@@ -234,10 +291,15 @@ impl<'b, 'a, C: Code, const W: usize> Layers<'b, 'a, C, W> {
     }
 }
 
+/// The places of the axes, those that add least first; of equals the first.
+fn smallest_first_by_loss(axes: &[(f64, usize)]) -> Vec<usize> {
+    order_by(axes.len(), &|a, b| axes[a].0.total_cmp(&axes[b].0))
+}
+
 /// Takes the tuples out whose groups could be classes, and sorts them by key.
-fn take_ready(open: &mut Vec<Tuple>, counter: &Counter, k: u32, own: u32) -> Vec<Tuple> {
+fn take_ready(open: &mut Vec<Tuple>, sketch: &Sketch, enough: Ready) -> Vec<Tuple> {
     let (mut ready, rest): (Vec<Tuple>, Vec<Tuple>) =
-        open.iter().partition(|tuple| counter.get(tuple.key).is_ready(k, own));
+        open.iter().partition(|tuple| sketch.is_ready(tuple.key, enough));
     *open = rest;
     ready.sort_by_key(|tuple| tuple.key);
     ready

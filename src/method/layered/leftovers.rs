@@ -3,7 +3,7 @@
 use super::Class;
 use super::cut::Cutter;
 use crate::error::Result;
-use crate::method::bounds::cheapest;
+use crate::method::bounds::{Nearest, cheapest};
 use crate::model::{Code, Row};
 
 /// How many classes a row is tried in, the cheapest first, before it counts as unplaced.
@@ -48,8 +48,13 @@ fn join_nearest<C: Code, const W: usize>(
     row: Row<C, W>,
 ) -> bool {
     let losses = &cutter.context.losses;
-    let costs = classes.iter().map(|class| class.cost_of(&row.codes, losses)).zip(0..);
-    for at in cheapest(costs.collect(), CLASSES_TRIED) {
+    let mut nearest = Nearest::new(CLASSES_TRIED);
+    for (at, class) in classes.iter().enumerate() {
+        if let Some(cost) = class.cost_below(&row.codes, losses, nearest.limit()) {
+            nearest.offer(cost, at);
+        }
+    }
+    for at in nearest.places() {
         let class = &mut classes[at];
         class.rows.push(row);
         if cutter.holds(&class.rows) {

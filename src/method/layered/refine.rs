@@ -5,33 +5,39 @@ use std::ops::Range;
 use super::neighbourhood::Neighbourhood;
 use super::{Class, Context, in_order};
 use crate::error::Result;
+use crate::method::budget::Budget;
 use crate::model::{Code, map_parts};
 
 /// Classes are compared with the others of a neighbourhood of 20k classes, within these bounds: the
 /// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
 const NEIGHBOURHOOD: Range<usize> = 256..1024;
 
-/// Tables of more classes refine this many, and this share of the others, the worst.
-const ALWAYS_REFINED: usize = 16_000;
-const LARGE_SHARE: f64 = 0.02;
-
-/// The share of the classes of a table that is refined.
-pub(super) fn share(classes: usize) -> f64 {
-    if classes <= ALWAYS_REFINED {
-        return 1.0;
-    }
-    let always = ALWAYS_REFINED as f64 / classes as f64;
-    always + (1.0 - always) * LARGE_SHARE
-}
+/// How many cells refinement may look at for each cell of the table. Neighbourhoods share them by their losses, because
+/// where much is lost much can be gained.
+const LOOKS: f64 = 40.0;
 
 /// Refines the classes of a block.
 pub(super) fn refine<C: Code, const W: usize>(
     classes: Vec<Class<C, W>>,
     context: &Context,
 ) -> Result<Vec<Class<C, W>>> {
+    let rows: usize = classes.iter().map(|class| class.rows.len()).sum();
     let mut neighbourhoods = Vec::new();
     part(classes, context, &mut neighbourhoods);
-    let refined = map_parts(neighbourhoods, &|classes| Neighbourhood::new(classes, context).run());
+    let lost = |classes: &Vec<Class<C, W>>| classes.iter().map(Class::total).sum::<f64>();
+    let all: f64 = neighbourhoods.iter().map(lost).sum();
+    if all <= 0.0 {
+        return Ok(neighbourhoods.into_iter().flatten().collect());
+    }
+    let budget = Budget::of_cells(LOOKS, rows, context.losses.axes().len());
+    let with_budget = |classes: Vec<Class<C, W>>| {
+        let share = lost(&classes) / all;
+        (classes, budget.share(share))
+    };
+    let neighbourhoods = neighbourhoods.into_iter().map(with_budget).collect();
+    let refined = map_parts(neighbourhoods, &|(classes, budget)| {
+        Neighbourhood::new(classes, context, budget).run()
+    });
     let mut classes = Vec::new();
     for neighbourhood in refined {
         classes.extend(neighbourhood?);

@@ -117,7 +117,7 @@ proptest! {
         let job = table.job();
         let global = GlobalShares::new(job.requirement, &[]);
         let losses = Losses::new(job.axes);
-        let context = Context { job: &job, losses, global: &global, split: Split::LeastLoss, refined: 1.0 };
+        let context = Context { job: &job, losses, global: &global, split: Split::LeastLoss };
         let RowTable::Byte8(mut rows) = table.rows()? else { unreachable!() };
         rows.sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
         let mut cutter = Cutter::new(&context);

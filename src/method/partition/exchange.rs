@@ -10,13 +10,17 @@
 
 use super::{Context, Cut, Options, Split, Variant};
 use crate::error::Result;
-use crate::method::bounds::{Bounds, Losses, Sorter, cheapest};
+use crate::method::bounds::{Bounds, Losses, Nearest, Sorter, largest_first};
+use crate::method::budget::Budget;
 use crate::model::{Code, Row, Tally, map_parts};
 
 /// Classes look for neighbours among this many, which stand side by side.
 const NEIGHBOURHOOD: usize = 128;
 /// How many of its nearest classes each class is put together with.
 const NEAREST: usize = 8;
+/// How many cells may be looked at for each cell of the table. Where all classes lose much, that is enough for a third of
+/// them, the worst, and takes about twice as long as all cuts.
+const LOOKS: f64 = 16.0;
 /// A gain below this is rounding.
 const GAIN: f64 = 1e-3;
 
@@ -29,25 +33,52 @@ pub(super) fn exchange<C: Code, const W: usize>(
     let Options { cut, split, variant } = context.options;
     // A strict cut never parts a value, which an exchange could do.
     let exchanges = variant == Variant::Best && split == Split::LeastLoss && cut != Cut::Strict;
-    // In a large table classes lie so close that little is to be gained for the time it takes.
-    if !exchanges || context.is_large {
+    if !exchanges {
         return Ok(());
     }
     let losses = Losses::new(context.job.axes);
+    let lost = lost_by_neighbourhood(rows, sizes, &losses);
+    let budget = Budget::of_cells(LOOKS, rows.len(), losses.axes().len());
+    let all: f64 = lost.iter().sum();
     let mut parts = Vec::new();
     let mut rest = rows;
-    for sizes in sizes.chunks(NEIGHBOURHOOD) {
+    for (sizes, lost) in sizes.chunks(NEIGHBOURHOOD).zip(lost) {
         let (part, behind) = rest.split_at_mut(sizes.iter().map(|size| *size as usize).sum());
-        parts.push((part, sizes));
+        if lost > 0.0 {
+            parts.push((part, sizes, budget.share(lost / all)));
+        }
         rest = behind;
     }
-    let exchanged = map_parts(parts, &|(rows, sizes)| {
+    let exchanged = map_parts(parts, &|(rows, sizes, budget)| {
         let job = context.job;
         let tally = Tally::new(job.requirement, job.sensitive, context.global);
         let sorter = Sorter::default();
-        Neighbourhood { context, losses: &losses, tally, sorter, rows }.run(sizes)
+        Neighbourhood { context, losses: &losses, tally, sorter, rows, budget }.run(sizes)
     });
     exchanged.into_iter().collect()
+}
+
+/// What the classes of every neighbourhood lose.
+fn lost_by_neighbourhood<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    sizes: &[u32],
+    losses: &Losses,
+) -> Vec<f64> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for sizes in sizes.chunks(NEIGHBOURHOOD) {
+        parts.push((start, sizes));
+        start += sizes.iter().map(|size| *size as usize).sum::<usize>();
+    }
+    map_parts(parts, &|(mut start, sizes)| {
+        let mut lost = 0.0;
+        for size in sizes {
+            let class = &rows[start..start + *size as usize];
+            lost += losses.total(&Bounds::of(class), class);
+            start += class.len();
+        }
+        lost
+    })
 }
 
 /// One class among its neighbours.
@@ -74,6 +105,7 @@ struct Neighbourhood<'a, 'r, C, const W: usize> {
     tally: Tally<'a>,
     sorter: Sorter,
     rows: &'r mut [Row<C, W>],
+    budget: Budget,
 }
 
 impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
@@ -85,11 +117,16 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
             slots.push(self.slot(start, end));
             start = end;
         }
-        for at in 0..slots.len() {
+        let mean = |slot: &Slot<C, W>| (slot.total / slot.rows() as f64) as f32;
+        for at in largest_first(slots.iter().map(mean).zip(0..).collect()) {
             self.context.job.cancel.check()?;
             if slots[at].loss == 0.0 {
                 continue;
             }
+            if self.budget.is_spent() {
+                break;
+            }
+            self.budget.spend(2 * slots.len());
             for other in self.nearest(&slots, at) {
                 self.part_again(&mut slots, at, other);
             }
@@ -107,8 +144,11 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
     fn nearest(&self, slots: &[Slot<C, W>], at: usize) -> Vec<usize> {
         let cost =
             |slot: &Slot<C, W>| self.losses.of(&slots[at].bounds.join(&slot.bounds)) - slot.loss;
-        let others = slots.iter().enumerate().filter(|(other, _)| *other != at);
-        cheapest(others.map(|(other, slot)| (f64::from(cost(slot)), other)).collect(), NEAREST)
+        let mut nearest = Nearest::new(NEAREST);
+        for (other, slot) in slots.iter().enumerate().filter(|(other, _)| *other != at) {
+            nearest.offer(f64::from(cost(slot)), other);
+        }
+        nearest.places()
     }
 
     /// Puts two classes together and parts them along the axis where both lose least, if that is less
@@ -121,6 +161,7 @@ impl<C: Code, const W: usize> Neighbourhood<'_, '_, C, W> {
         self.sorter.sort_canonically(&mut rows, self.context.job.keys);
         let bounds = one.bounds.join(&two.bounds);
         let wide = self.losses.wide_axes(&bounds);
+        self.budget.spend(2 * (rows.len() + 8) * wide.len());
         let mut best = (one.total + two.total - GAIN, None);
         for axis in &wide {
             self.sorter.sort_along(&mut rows, &bounds, *axis, &wide);

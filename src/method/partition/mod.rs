@@ -20,6 +20,12 @@
 //! 6. with [`Split::LeastLoss`], unless cuts are strict, rows change places between neighbouring
 //!    classes where both then lose less. Sizes stay as they are.
 //!
+//! Where `rounded` cuts for least loss and a quasi-identifier has a hierarchy, a group can also fall apart at the children
+//! of its lowest common node (`nodes.rs`), so that cuts do not straddle nodes. For plain k the β rows are set aside before,
+//! and in the end each joins the class where it costs least, at most ⌈β/α⌉ the same (`remainder.rs`): then every part has a
+//! multiple of k rows, and what is guaranteed above stays true. Of all cuts that is made which gains most per entropy of the
+//! sizes of its parts.
+//!
 //! Worked on table 1 of the rounded-partition paper, k = 2: six rows (α = 3, β = 0) are cut 4 | 2 on Zip, then the
 //! four 2 | 2 on Zip again. The total loss, 14/3 cells, is that of the paper's own table 2, which cuts Age twice.
 //!
@@ -61,15 +67,22 @@
 mod arrange;
 mod exchange;
 mod method;
+mod nodes;
 mod quota;
+mod remainder;
 mod survey;
 
 pub(super) use self::method::{MONDRIAN, MONDRIAN_RELAXED, ROUNDED};
 pub use super::Job;
 use super::Variant;
-use super::bounds::Bounds;
+use super::bounds::{Bounds, Losses};
+use super::branches::Branches;
 use crate::error::Result;
-use crate::model::{Classes, Code, GlobalShares, Model, Row, RowTable, Tally, join, with_rows};
+use crate::hierarchy::Shape;
+use crate::model::{
+    Classes, Code, GlobalShares, Model, Row, RowTable, Tally, join, map_parts, with_rows,
+};
+use nodes::NodeCut;
 use survey::{CutPoint, loss, sort_best_first, wide_axes};
 
 /// Where a group is cut.
@@ -109,11 +122,7 @@ const PARALLEL_ROWS: usize = 16_384;
 
 /// In groups of at most this many rows every cut is tried out and the loss of both halves measured.
 /// Above, the other columns hardly tighten, and counting the column of the cut is enough.
-const TRIAL_ROWS: usize = 512;
-
-/// Tables with more classes, or with more rows, are cut with less care and exchange no rows.
-const MOST_CLASSES: usize = 50_000;
-const MOST_ROWS: usize = 1_000_000;
+const TRIAL_ROWS: usize = 256;
 
 /// Cuts the rows into classes and leaves them in class order.
 ///
@@ -144,7 +153,7 @@ const MOST_ROWS: usize = 1_000_000;
 /// ```
 pub fn partition(rows: &mut RowTable, job: &Job, options: Options) -> Result<Classes> {
     let global = GlobalShares::new(job.requirement, job.sensitive);
-    let context = Context::new(job, options, &global, rows.len());
+    let context = Context { nodes: nodes(job, options), ..Context::new(job, options, &global) };
     let sizes = with_rows!(rows, rows => {
         let sizes = divide(rows, &context)?;
         exchange::exchange(rows, &sizes, &context)?;
@@ -153,24 +162,51 @@ pub fn partition(rows: &mut RowTable, job: &Job, options: Options) -> Result<Cla
     Classes::from_sizes(&sizes)
 }
 
-/// Our best cuts of a part of a table, without exchange: returns the sizes of the classes.
+/// Our best cuts of a part of a table, in the middle or also `at_nodes`, without exchange: returns the sizes of the classes.
 pub(crate) fn partition_rows<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
     cut: Cut,
     split: Split,
+    at_nodes: bool,
 ) -> Result<Vec<u32>> {
     let global = GlobalShares::new(job.requirement, job.sensitive);
     let options = Options { cut, split, variant: Variant::Best };
-    divide(rows, &Context::new(job, options, &global, rows.len()))
+    let nodes = if at_nodes { nodes(job, options) } else { None };
+    divide(rows, &Context { nodes, ..Context::new(job, options, &global) })
 }
 
 fn divide<C: Code, const W: usize>(rows: &mut [Row<C, W>], context: &Context) -> Result<Vec<u32>> {
     let mut sizes = Vec::new();
     let mut worker = Worker::new(context);
     worker.tally.check_whole_table(rows.iter().map(|row| row.id))?;
-    worker.divide(rows, &mut sizes)?;
+    match &context.nodes {
+        // Models make classes of other sizes anyway.
+        Some(nodes) if context.job.requirement.models.is_empty() => {
+            let whole = remainder::set_aside(rows, context);
+            worker.divide(&mut rows[..whole], &mut sizes)?;
+            remainder::place(rows, &mut sizes, context, &nodes.losses)?;
+        }
+        _ => worker.divide(rows, &mut sizes)?,
+    }
     Ok(sizes)
+}
+
+/// What cuts at the nodes of hierarchies look up.
+#[derive(Debug)]
+struct Nodes<'a> {
+    branches: Vec<Branches>,
+    losses: Losses<'a>,
+}
+
+/// That, if groups are cut at nodes: in our best version of the rounded partition, where there is a hierarchy.
+fn nodes<'a>(job: &Job<'a>, options: Options) -> Option<Nodes<'a>> {
+    let best = Options { cut: Cut::Rounded, split: Split::LeastLoss, variant: Variant::Best };
+    let has_tree = job.axes.iter().any(|axis| matches!(axis.shape, Shape::Tree(_)));
+    (options == best && has_tree).then(|| Nodes {
+        branches: job.axes.iter().map(Branches::new).collect(),
+        losses: Losses::new(job.axes),
+    })
 }
 
 #[derive(Debug)]
@@ -178,19 +214,17 @@ struct Context<'a> {
     job: &'a Job<'a>,
     options: Options,
     global: &'a GlobalShares,
-    /// Whether the table is so large that time counts more than the last bit of loss.
-    is_large: bool,
     /// Whether there is a bound on what one person owns of a class.
     bounds_persons: bool,
+    /// If groups are also cut at nodes.
+    nodes: Option<Nodes<'a>>,
 }
 
 impl<'a> Context<'a> {
-    fn new(job: &'a Job<'a>, options: Options, global: &'a GlobalShares, rows: usize) -> Self {
-        let is_large =
-            rows > MOST_ROWS || rows / (job.requirement.k as usize).max(1) > MOST_CLASSES;
+    fn new(job: &'a Job<'a>, options: Options, global: &'a GlobalShares) -> Self {
         let is_bound = |model: &Model| matches!(model, Model::UnitShare { .. });
         let bounds_persons = job.requirement.models.iter().any(is_bound);
-        Self { job, options, global, is_large, bounds_persons }
+        Self { job, options, global, bounds_persons, nodes: None }
     }
 
     fn k(&self) -> usize {
@@ -205,6 +239,14 @@ struct Worker<'a> {
     counts: Vec<u32>,
     values: Vec<u32>,
     candidates: Vec<CutPoint>,
+    /// The cuts at nodes among them.
+    node_cuts: Vec<NodeCut>,
+}
+
+/// How many rows every part of a group has.
+enum Parts {
+    Two(usize),
+    Several(Vec<usize>),
 }
 
 impl<'a> Worker<'a> {
@@ -215,6 +257,7 @@ impl<'a> Worker<'a> {
             counts: Vec::new(),
             values: Vec::new(),
             candidates: Vec::new(),
+            node_cuts: Vec::new(),
         }
     }
 
@@ -235,9 +278,13 @@ impl<'a> Worker<'a> {
             self.divide_equal_rows(rows, sizes);
             return Ok(());
         }
-        let Some(left) = self.cut(rows, &bounds) else {
-            sizes.push(n as u32);
-            return Ok(());
+        let left = match self.cut(rows, &bounds) {
+            Some(Parts::Two(left)) => left,
+            Some(Parts::Several(parts)) => return self.divide_parts(rows, &parts, sizes),
+            None => {
+                sizes.push(n as u32);
+                return Ok(());
+            }
         };
         let (left, right) = rows.split_at_mut(left);
         if n < PARALLEL_ROWS {
@@ -256,19 +303,47 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Makes the best cut that is allowed and returns how many rows are left of it.
+    /// The same for every part of a group.
+    fn divide_parts<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+        parts: &[usize],
+        sizes: &mut Vec<u32>,
+    ) -> Result<()> {
+        let (context, n) = (self.context, rows.len());
+        let mut rest = rows;
+        let mut slices = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (part, behind) = rest.split_at_mut(*part);
+            slices.push(part);
+            rest = behind;
+        }
+        if n < PARALLEL_ROWS {
+            return slices.into_iter().try_for_each(|part| self.divide(part, sizes));
+        }
+        let divided = map_parts(slices, &|part| {
+            let mut sizes = Vec::new();
+            Worker::new(context).divide(part, &mut sizes).map(|()| sizes)
+        });
+        for part in divided {
+            sizes.append(&mut part?);
+        }
+        Ok(())
+    }
+
+    /// Makes the best cut that is allowed.
     fn cut<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
         bounds: &Bounds<C, W>,
-    ) -> Option<usize> {
+    ) -> Option<Parts> {
         let wide = wide_axes(bounds, self.context.job.axes);
         self.context.left_quotas(rows.len()).into_iter().find_map(|target| {
             match self.context.options.split {
                 Split::LeastLoss => {
                     self.survey(rows, &wide, target);
                     if rows.len() <= TRIAL_ROWS {
-                        self.try_cuts(rows);
+                        self.try_cuts(rows, bounds);
                     }
                     self.make_first_allowed(rows)
                 }
@@ -283,25 +358,21 @@ impl<'a> Worker<'a> {
 
     /// Ranks the candidates by the loss of both halves over all axes.
     ///
-    /// Rows at the value of a cut may go left or right; who goes where is known when the cut is made. In a
-    /// large table that would cost more than everything else, and they are counted on both sides.
-    fn try_cuts<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
-        let axes = self.context.job.axes;
+    /// Rows at the value of a cut may go left or right; who goes where is known when the cut is made.
+    fn try_cuts<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>], bounds: &Bounds<C, W>) {
+        let (axes, n) = (self.context.job.axes, rows.len());
+        let before = loss(bounds, axes, n);
         let mut candidates = std::mem::take(&mut self.candidates);
         for cut in &mut candidates {
-            let halves = match self.context.is_large {
-                true => {
-                    let (up_to, from) = (C::from_u32(cut.left_high), C::from_u32(cut.right_low));
-                    Bounds::of_sides(rows, cut.axis, up_to, from)
-                }
-                false => {
-                    self.arrange(rows, cut.axis, cut.value, cut.left);
-                    let (left, right) = rows.split_at(cut.left);
-                    [Bounds::of(left), Bounds::of(right)]
-                }
-            };
-            let [left, right] = halves;
-            cut.gain = -loss(&left, axes, cut.left) - loss(&right, axes, rows.len() - cut.left);
+            if let Some(at) = cut.node_cut {
+                cut.gain = self.node_gain(rows, at, before / n as f64);
+                continue;
+            }
+            self.arrange(rows, cut.axis, cut.value, cut.left);
+            let (left, right) = rows.split_at(cut.left);
+            let (left, right) = (Bounds::of(left), Bounds::of(right));
+            let after = loss(&left, axes, cut.left) + loss(&right, axes, n - cut.left);
+            cut.gain = self.context.per_entropy(before - after, [cut.left, n - cut.left]);
         }
         sort_best_first(&mut candidates);
         self.candidates = candidates;
@@ -310,15 +381,28 @@ impl<'a> Worker<'a> {
     fn make_first_allowed<C: Code, const W: usize>(
         &mut self,
         rows: &mut [Row<C, W>],
-    ) -> Option<usize> {
+    ) -> Option<Parts> {
         let candidates = std::mem::take(&mut self.candidates);
-        let allowed = candidates.iter().find(|cut| {
+        let allowed = candidates.iter().find_map(|cut| {
+            if let Some(at) = cut.node_cut {
+                let parts = self.arrange_nodes(rows, at);
+                return self.allows_all(rows, &parts).then_some(Parts::Several(parts));
+            }
             self.arrange(rows, cut.axis, cut.value, cut.left);
-            self.allows(rows, cut.left)
+            self.allows(rows, cut.left).then_some(Parts::Two(cut.left))
         });
-        let left = allowed.map(|cut| cut.left);
         self.candidates = candidates;
-        left
+        allowed
+    }
+
+    /// Whether all parts of a group satisfy the requirement.
+    fn allows_all<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>], parts: &[usize]) -> bool {
+        let mut rest = rows;
+        parts.iter().all(|part| {
+            let (part, behind) = rest.split_at(*part);
+            rest = behind;
+            self.holds(part.len(), part.iter().map(|row| row.id))
+        })
     }
 
     /// Whether both sides of a cut satisfy the requirement.

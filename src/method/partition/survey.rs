@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::nodes::Occurring;
 use super::{Cut, Split, Worker};
 use crate::hierarchy::Axis;
 use crate::method::bounds::Bounds;
@@ -46,9 +47,9 @@ pub(super) fn sort_best_first(cuts: &mut [CutPoint]) {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WideAxis {
     pub(super) index: usize,
-    low: u32,
-    high: u32,
-    loss: f64,
+    pub(super) low: u32,
+    pub(super) high: u32,
+    pub(super) loss: f64,
 }
 
 /// A cut that could be made.
@@ -63,8 +64,10 @@ pub(super) struct CutPoint {
     pub(super) left_high: u32,
     /// The smallest code on the right side.
     pub(super) right_low: u32,
-    /// How much less the two halves lose than the group, up to a constant: larger is better.
+    /// How much less the two halves lose than the group: larger is better.
     pub(super) gain: f64,
+    /// For a cut at nodes, which of them it is; it has parts instead of the sides above.
+    pub(super) node_cut: Option<usize>,
 }
 
 /// The value at which a number of rows is reached, and its neighbourhood.
@@ -95,18 +98,21 @@ impl Worker<'_> {
         target: usize,
     ) {
         self.candidates.clear();
+        self.node_cuts.clear();
         let (counted, sparse) = dense_and_sparse(axes, rows.len());
         let starts = self.count(rows, &counted);
         for (axis, start) in counted.into_iter().zip(starts) {
             let counts = &self.counts[start..=start + (axis.high - axis.low) as usize];
             let position = position_by_counts(counts, axis.low, target);
             self.add_candidates(axis, position, target, rows.len());
+            self.add_node_cut(axis, Occurring::Counted(start), rows.len());
         }
         for axis in sparse {
             self.values.clear();
             self.values.extend(rows.iter().map(|row| row.codes[axis.index].get()));
             let position = position_by_selection(&mut self.values, target);
             self.add_candidates(axis, position, target, rows.len());
+            self.add_node_cut(axis, Occurring::Listed, rows.len());
         }
         if self.context.options.split == Split::LeastLoss {
             // Equal gains keep the order of the axes, which is by width, then as declared.
@@ -183,6 +189,7 @@ impl Worker<'_> {
             left_high: at.value,
             right_low: if target < at.up_to { at.value } else { at.next },
             gain: 0.0,
+            node_cut: None,
         };
         if self.context.options.cut != Cut::Strict {
             self.add_candidate(axis, cut, rows);
@@ -205,6 +212,7 @@ impl Worker<'_> {
         let halves = cut.left as f64 * loss(axis.low, cut.left_high)
             + (rows - cut.left) as f64 * loss(cut.right_low, axis.high);
         let gain = rows as f64 * axis.loss - halves;
+        let gain = self.context.per_entropy(gain, [cut.left, rows - cut.left]);
         self.candidates.push(CutPoint { gain, ..cut });
     }
 

@@ -214,6 +214,70 @@ fn theorems_1_and_2_of_the_paper_hold_on_random_tables() -> Result<()> {
     Ok(())
 }
 
+const NODES: Options =
+    Options { cut: Cut::Rounded, split: Split::LeastLoss, variant: Variant::Best };
+
+/// A hierarchy of 27 leaves in threes and nines.
+fn tree(missing: bool) -> Axis {
+    let leaf = |at: usize| format!("{at};third {};ninth {};*\n", at / 3, at / 9);
+    Axis::of_labels(&(0..27).map(leaf).collect::<String>(), missing)
+}
+
+#[test]
+fn cuts_at_nodes_leave_one_class_across_them() -> Result<()> {
+    // Five, four and three rows under the nodes. With k = 2 they keep four, four and two.
+    let codes = [0, 1, 2, 3, 4, 9, 10, 11, 12, 18, 19, 26].map(|code| [code]).to_vec();
+    let table = Table::new(vec![tree(false)], codes, 2);
+    let release = table.form(|rows, job| Ok((partition(rows, job, NODES)?, 0)))?;
+    assert_eq!(release.sizes(), [2; 6]);
+    let node = |id: &u32| table.codes[*id as usize][0] / 9;
+    let across = release.classes.iter().filter(|class| node(&class[0]) != node(&class[1]));
+    assert_eq!(across.count(), 1);
+    Ok(())
+}
+
+#[test]
+fn cuts_at_nodes_do_not_look_at_the_order_of_the_rows() -> Result<()> {
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..50 {
+        let codes = drawn(&table_of_nodes(), &mut runner);
+        let reversed: Vec<[u32; 3]> = codes.iter().rev().copied().collect();
+        let axes = || vec![tree(false), tree(true), Axis::line(&[0., 1., 2., 5., 9.], false)];
+        let content = |codes: Vec<[u32; 3]>| -> Result<_> {
+            let table = Table::new(axes(), codes, 3);
+            let release = table.form(|rows, job| Ok((partition(rows, job, NODES)?, 0)))?;
+            Ok(table.content(&release))
+        };
+        if codes.len() >= 3 {
+            assert_eq!(content(codes)?, content(reversed)?);
+        }
+    }
+    Ok(())
+}
+
+fn table_of_nodes() -> impl Strategy<Value = Vec<[u32; 3]>> {
+    (1u32..28, 1u32..29, 1u32..6).prop_flat_map(|(a, b, c)| {
+        prop::collection::vec((0..a, 0..b, 0..c).prop_map(|(a, b, c)| [a, b, c]), 1..500)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn cuts_at_nodes_make_as_many_and_as_small_classes(codes in table_of_nodes(), k in 2u32..40) {
+        let (n, size) = (codes.len(), k as usize);
+        prop_assume!(n >= size);
+        let axes = vec![tree(false), tree(true), Axis::line(&[0., 1., 2., 5., 9.], false)];
+        let release =
+            Table::new(axes, codes, k).form(|rows, job| Ok((partition(rows, job, NODES)?, 0)))?;
+        let sizes = release.sizes();
+        prop_assert_eq!(sizes.len(), n / size);
+        let largest = bound(n, size, Variant::Best);
+        prop_assert!(sizes.iter().all(|rows| (size..=largest).contains(rows)), "{:?}", sizes);
+    }
+}
+
 proptest! {
     #[test]
     fn relaxed_classes_are_below_2k(

@@ -300,7 +300,8 @@ pub fn slicing(
     let least = promise.least_rows(promise.meant_columns());
     let requirement = Requirement { k: least as u32, models: job.requirement.models.clone() };
     let cut = Job { requirement: &requirement, ..*job };
-    let sizes = with_rows!(rows, rows => partition_rows(rows, &cut, Cut::Relaxed, Split::Widest))?;
+    let sizes =
+        with_rows!(rows, rows => partition_rows(rows, &cut, Cut::Relaxed, Split::Widest, false))?;
     let sizes = finish::join_unsound(rows, &sizes, job, &promise, None)?;
     let table = &*rows;
     let finisher = Finisher::new(table, table.len(), job, &promise);

@@ -1,6 +1,7 @@
 //! Specialization from the top on worked tables.
 
 use super::*;
+use crate::hierarchy::Axis;
 use crate::method::testing::Table;
 
 fn classes(axis: Axis, codes: &[u32]) -> Result<Vec<Vec<u32>>> {
