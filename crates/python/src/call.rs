@@ -71,7 +71,7 @@ impl<'a> Tables<'a> {
         if let Ok(name) = value.cast::<PyString>() {
             let name: String = name.extract()?;
             return match self.session.has_table(&name)? {
-                true => Ok(table_name(TableReference::parse_str(&name))),
+                true => Ok(table_name(&TableReference::parse_str(&name))),
                 false => rows_of_file(&name),
             };
         }
@@ -148,7 +148,7 @@ impl<'a> Tables<'a> {
         let name = format!("table_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let reference = self.session.add(&name, table)?;
         self.names.push(name);
-        Ok(table_name(reference))
+        Ok(table_name(&reference))
     }
 }
 
@@ -197,7 +197,7 @@ fn select_from(name: &str, call: Option<Vec<FunctionArg>>) -> Result<SqlStatemen
     Ok(statement)
 }
 
-fn table_name(reference: TableReference) -> Expr {
+fn table_name(reference: &TableReference) -> Expr {
     let mut parts: Vec<Ident> =
         reference.to_vec().into_iter().map(|part| Ident::with_quote('"', part)).collect();
     match parts.len() {

@@ -20,7 +20,7 @@ pub fn run_job(
     py: Python<'_>,
     host: &SessionContext,
     path: &Path,
-    options: RunOptions,
+    options: &RunOptions,
     progress: Option<Py<PyAny>>,
 ) -> Result<Summary, Failure> {
     let job = Job::read(path)?;
@@ -34,7 +34,7 @@ pub fn run_job(
                 std::future::pending::<()>().await;
             }
         };
-        Ok(run_until(&job, host, RunOptions { observer, ..options }, stopped).await?)
+        Ok(run_until(&job, host, RunOptions { observer, ..options.clone() }, stopped).await?)
     })?;
     let mut notes = outcome.notes;
     if job.anonymize.seed.is_none() {

@@ -91,7 +91,6 @@ struct About {
 impl Session {
     #[new]
     #[pyo3(signature = (limits, seed=None))]
-    #[allow(clippy::needless_pass_by_value)]
     fn new(limits: Limits, seed: Option<&str>) -> Result<Self, Failure> {
         let config = limits.config()?;
         let context = SessionContext::new_with_config_rt(config, limits.runtime()?);
@@ -159,6 +158,8 @@ impl Session {
     }
 
     /// `COPY rows TO path`: files appear when the last row is written, or not at all. How many rows were written.
+    // Python hands over what it converts.
+    #[allow(clippy::needless_pass_by_value)]
     fn write(
         &self,
         py: Python<'_>,
@@ -178,6 +179,8 @@ impl Session {
     }
 
     /// Runs a job file: the manifest as JSON, and what somebody should look at.
+    // Python hands over what it converts.
+    #[allow(clippy::needless_pass_by_value)]
     fn run_job(
         &self,
         py: Python<'_>,
@@ -187,7 +190,7 @@ impl Session {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Summary> {
         let options = RunOptions { dry_run, new_series, ..RunOptions::default() };
-        Ok(run_job(py, &self.context, &path, options, progress)?)
+        Ok(run_job(py, &self.context, &path, &options, progress)?)
     }
 
     /// The page about the release of a job file, or of a job that is given as a text.

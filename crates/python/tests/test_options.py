@@ -54,7 +54,7 @@ def test_mypy_understands_the_package(tmp_path):
     )
     mistake = tmp_path / "mistake.py"
     mistake.write_text("import datafusion_anonymize as da\nda.anonymize('t', k='ten')\nda.anonymize('t', kk=10)\n")
-    mypy = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--strict"]
+    mypy = [sys.executable, "-m", "mypy", "--ignore-missing-imports", "--strict", "--cache-dir", tmp_path / "cache"]
     checked = subprocess.run([*mypy, program], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
     checked = subprocess.run([*mypy, mistake], capture_output=True, text=True)
