@@ -38,7 +38,10 @@
 //! and the rest stand in a trie that is left early wherever the distance is already too large, which
 //! is exact: 48 842 rows of eight quasi-identifiers at k = 5 take about a quarter of a second in both
 //! (bench `clustering`). Refinement compares every row of a group with all groups of its block, and so does `bottom_up` with every
-//! group. Tables above `block_rows` are first cut into blocks by the rounded partition, and the blocks are clustered in
+//! group. Refinement begins with the worst groups and has a budget of looks at each cell: on 30 162 rows of Adult (k = 5) it takes
+//! half the time of all that could be done, and 0.0255 instead of 0.0247 is lost (0.0420 instead of 0.0417 at k = 10). A block
+//! whose rows are so different that more than a thousand nodes of the trie are looked at for each is cut further. Where k
+//! is above 100, a group takes several rows at once. Tables above `block_rows` are first cut into blocks by the rounded partition, and the blocks are clustered in
 //! parallel with the figures (domains, entropies) of the whole table. CPU seconds and ILossRate of `kaim` on the same rows (two
 //! seeds), by the rows of a block:
 //!
