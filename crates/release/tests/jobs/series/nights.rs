@@ -60,6 +60,20 @@ async fn a_cohort_without_a_member_repeats_its_rows_and_the_others_go_on() {
 }
 
 #[tokio::test]
+async fn held_rows_may_have_values_that_nobody_has_tonight() {
+    let mut nights = Nights::new();
+    nights.checks = "max_loss = 0.9\nmax_suppressed = 0.0".to_owned();
+    // Five persons alone have the last zip.
+    let rare = |id: &u64| id % 10 == 9;
+    nights.night(people((0..200).filter(|id| !rare(id) || *id < 50))).await.unwrap();
+    let outcome = nights.night(people((0..200).filter(|id| !rare(id)))).await.unwrap();
+    assert!(outcome.manifest.series.unwrap().cohorts_held >= 1);
+    let loss = outcome.manifest.measures.iter().find(|measure| measure.measure == "ncp");
+    assert!(loss.unwrap().value.is_some_and(|loss| (0.0..=1.0).contains(&loss)), "{loss:?}");
+    nights.check().await;
+}
+
+#[tokio::test]
 async fn a_cohort_may_be_withdrawn_for_good_instead() {
     let mut nights = Nights::new();
     nights.series = "leavers = \"withdraw\"".to_owned();
