@@ -334,8 +334,9 @@ impl RemoteLock {
 
     pub(super) async fn release(self) {
         self.renewal.abort();
-        // One that could not be deleted expires.
-        if self.held.lock().await.is_some() {
+        // Whoever took it over holds it now. One that could not be deleted expires.
+        let renewed = renew_once(self.store.as_ref(), &self.path, &self.run, &self.held).await;
+        if !matches!(renewed, Ok(false)) {
             let _ = self.store.delete(&self.path).await;
         }
     }

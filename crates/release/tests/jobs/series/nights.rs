@@ -197,7 +197,7 @@ async fn the_status_tells_the_decay() {
     let error = status(&job, &nights.host).await.unwrap_err();
     assert!(error.to_string().contains("no release of a series"), "{error}");
     for gone in 0..4 {
-        nights.night(people(20 * gone..200)).await.unwrap();
+        nights.night(people(4 * gone..200)).await.unwrap();
     }
     let found = status(&job, &nights.host).await.unwrap();
     let shares: Vec<f64> = found.nights.iter().map(anonymize_release::Night::live_share).collect();
