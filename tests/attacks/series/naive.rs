@@ -89,7 +89,7 @@ async fn releases_made_anew_every_night_fall() {
         );
         assert!(naive.nights.iter().all(|night| night.smallest() >= k), "{method}");
         // `layered` keeps most of its classes from night to night, if it can.
-        let after_two = if method == "layered" { 0.05 } else { 0.5 };
+        let after_two = if method == "layered" { 0.05 } else { 0.3 };
         assert!(two.below_k > after_two, "{method}: {}", two.below_k);
         assert!(eight.below_k > 0.5, "{method}: {}", eight.below_k);
         assert!(told > 0 && gain.most > 0.2, "{method}: {told} values, {}", gain.most);
@@ -132,7 +132,7 @@ async fn adult_made_anew_every_night_falls() {
     let Some(world) = World::adult("naive nightly releases of Adult", 22_000).await else { return };
     let study = Churn { inserted: 0.01, deleted: 0.005, returned: 0.0, moved: 0.0, changed: 0.01 };
     let naive = publish(world, study, 7, "k => 10, method => 'rounded'").await;
-    for (nights, least) in [(1, 0.0), (2, 0.6), (7, 0.95)] {
+    for (nights, least) in [(1, 0.0), (2, 0.5), (7, 0.9)] {
         let found = crowds(&naive.nights[..nights], 10);
         println!(
             "Adult, {nights} nights: crowd below 10 for {:.1} %, alone {:.1} %",
