@@ -88,9 +88,8 @@ async fn releases_made_anew_every_night_fall() {
             gain.most,
         );
         assert!(naive.nights.iter().all(|night| night.smallest() >= k), "{method}");
-        // `layered` keeps most of its classes from night to night, if it can.
-        let after_two = if method == "layered" { 0.05 } else { 0.3 };
-        assert!(two.below_k > after_two, "{method}: {}", two.below_k);
+        // Methods that keep most of their classes from night to night fall later.
+        assert!(two.below_k > 0.05, "{method}: {}", two.below_k);
         assert!(eight.below_k > 0.5, "{method}: {}", eight.below_k);
         assert!(told > 0 && gain.most > 0.2, "{method}: {told} values, {}", gain.most);
         naive.check_report(k).await;
