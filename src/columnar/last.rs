@@ -145,7 +145,7 @@ impl LastReader {
             return Ok(Vec::new());
         }
         self.tuples.add(&first_qis, &seen)?;
-        self.keep(batch, BooleanArray::from(wanted), position_of)
+        self.keep(batch, &BooleanArray::from(wanted), position_of)
     }
 
     /// Takes in what was put aside. Call it after the last batch.
@@ -178,7 +178,7 @@ impl LastReader {
     fn keep(
         &mut self,
         batch: &RecordBatch,
-        wanted: BooleanArray,
+        wanted: &BooleanArray,
         position_of: Vec<u32>,
     ) -> Result<Vec<Chunk>> {
         let columns = self.layout.payload.iter().chain(&self.layout.modelled);
@@ -188,7 +188,7 @@ impl LastReader {
         let failed = kernel_failed("last");
         let schema = self.kept.schema();
         let slim = RecordBatch::try_new(schema, columns).map_err(&failed)?;
-        let slim = filter_record_batch(&slim, &wanted).map_err(&failed)?;
+        let slim = filter_record_batch(&slim, wanted).map_err(&failed)?;
         self.kept.push_batch(slim).map_err(&failed)?;
         self.take_in()
     }

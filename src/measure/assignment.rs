@@ -107,10 +107,10 @@ impl<'a> Assignment<'a> {
         let mut seen = vec![NONE; self.rows.len()];
         let mut comes = vec![NONE; self.rows.len()];
         for person in 0..self.class_of.len() as u32 {
-            if self.class_of[person as usize] == NONE {
-                if let Some(class) = self.way_out(person, &mut seen, &mut comes) {
-                    self.move_on(person, class, &comes);
-                }
+            if self.class_of[person as usize] == NONE
+                && let Some(class) = self.way_out(person, &mut seen, &mut comes)
+            {
+                self.move_on(person, class, &comes);
             }
         }
     }

@@ -123,8 +123,8 @@ impl Growth<'_> {
                 continue;
             }
             let order = order_of(column);
-            let left = self.losses_of_first(&codes, order[..=n - k].iter());
-            let right = self.losses_of_first(&codes, order[k - 1..].iter().rev());
+            let left = self.losses_of_first(&codes, &order[..=n - k].iter());
+            let right = self.losses_of_first(&codes, &order[k - 1..].iter().rev());
             for rows in k..=n - k {
                 let loss = left[rows - 1] + right[n - rows - 1];
                 if loss < best.0 {
@@ -145,7 +145,7 @@ impl Growth<'_> {
     fn losses_of_first<'r>(
         &self,
         codes: &[Vec<u32>],
-        order: impl Iterator<Item = &'r usize> + Clone,
+        order: &(impl Iterator<Item = &'r usize> + Clone),
     ) -> Vec<f64> {
         let mut losses = Vec::new();
         for (column, codes) in self.rules.loss_columns.iter().zip(codes) {

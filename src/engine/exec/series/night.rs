@@ -43,7 +43,7 @@ pub(super) struct Verified {
 }
 
 /// Bytes of a class while it is decided on and until it has left.
-const BYTES_OF_CLASS: usize = 8 * size_of::<u64>();
+const BYTES_OF_CLASS: usize = 64;
 
 /// Tonight's rows, and what is known of their persons.
 struct Tonight {

@@ -61,7 +61,7 @@ impl<'a, 'r> Persons<'a, 'r> {
             memory.try_resize(before + self.histories.memory())?;
         }
         self.close();
-        Ok(memory.try_resize(before + self.histories.memory())?)
+        memory.try_resize(before + self.histories.memory())
     }
 
     /// The histories, and the share of the rows that are in no class.

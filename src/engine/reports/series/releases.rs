@@ -132,7 +132,7 @@ impl<'a> Releases<'a> {
             release = Release::default();
         }
         self.releases.push(release);
-        Ok(memory.try_resize(self.memory())?)
+        memory.try_resize(self.memory())
     }
 
     fn check_understood(&self, reader: &Reader<'_>) -> Result<()> {
