@@ -43,10 +43,8 @@ fn gaps(nights: &Nights, before: &Tree, after: &Tree, run: &str) -> Vec<(&'stati
     };
     let one = |path: PathBuf| Tree::from([(path.clone(), after[&path].clone())]);
     let mut files = before.clone();
-    if !files.contains_key(&state.join("state.json")) {
-        let claim = r#"{"kind": "anonymize-series/1", "job": "people", "published": null}"#;
-        files.insert(state.join("state.json"), claim.into());
-    }
+    let claim = r#"{"kind": "anonymize-series/1", "job": "people", "published": null}"#;
+    files.entry(state.join("state.json")).or_insert_with(|| claim.into());
     let mut found = vec![("claimed", files.clone())];
     for (path, bytes) in below(&released) {
         files.insert(staged.join(path.strip_prefix(&released).unwrap()), bytes);
