@@ -15,6 +15,7 @@ use mimalloc::MiMalloc;
 
 use common::{Arguments, copy, create_table, median, print_head, print_line, print_phases, run};
 
+#[allow(dead_code)]
 mod common;
 
 #[global_allocator]

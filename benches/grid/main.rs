@@ -10,7 +10,7 @@
 //! process, microseconds per row, the growth from one to the other, and what the larger release loses. A cell of more than
 //! `--limit` seconds of CPU is cancelled and marked. Lists are given with commas; `n/4` is a k.
 
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, missing_docs, clippy::expect_used)]
 
 mod tables;
 

@@ -187,9 +187,9 @@ mod tests {
     use super::*;
     use crate::columnar::domain::ResolvedHierarchy;
 
-    fn covers(values: ArrayRef, hierarchy: Option<&ResolvedHierarchy>) -> Result<Covers> {
+    fn covers(values: &ArrayRef, hierarchy: Option<&ResolvedHierarchy>) -> Result<Covers> {
         let mut originals = Originals::new("column", values.data_type());
-        originals.add(&values, &vec![1; values.len()])?;
+        originals.add(values, &vec![1; values.len()])?;
         originals.into_covers(hierarchy)
     }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn numbers_are_covered_by_values_ranges_and_bounds() -> Result<()> {
         let ages: ArrayRef = Arc::new(Int64Array::from(vec![Some(20), None, Some(35), Some(60)]));
-        let mut ages = covers(ages, None)?;
+        let mut ages = covers(&ages, None)?;
         let labels =
             [Some("35"), Some("[20-39]"), Some("*"), None, Some("[1-5]"), Some("[a-b]"), Some("x")];
         let all = Some(vec![0, 1, 2, 3]);
@@ -226,18 +226,18 @@ mod tests {
     #[test]
     fn texts_are_covered_by_sets_and_by_nodes_of_their_hierarchy() -> Result<()> {
         let jobs: ArrayRef = Arc::new(StringArray::from(vec!["a", "a, b", "b", "c"]));
-        let mut jobs = covers(jobs, None)?;
+        let mut jobs = covers(&jobs, None)?;
         let labels = [Some("{a, b}"), Some("{b, c, d}"), Some("a, b"), Some("{d, e}"), Some("d")];
         let expected = [Some(vec![0, 1, 2]), Some(vec![2, 3]), Some(vec![1]), None, None];
         assert_eq!(read(&mut jobs, &labels)?, expected);
         let zips: ArrayRef = Arc::new(StringArray::from(vec!["021", "022", "110"]));
-        let mut zips = covers(zips, Some(&ResolvedHierarchy::Prefixes(vec![2, 1])))?;
+        let mut zips = covers(&zips, Some(&ResolvedHierarchy::Prefixes(vec![2, 1])))?;
         let labels = [Some("02*"), Some("1**"), Some("021"), Some("9**")];
         let expected = [Some(vec![0, 1]), Some(vec![2]), Some(vec![0]), None];
         assert_eq!(read(&mut zips, &labels)?, expected);
         let ages: ArrayRef = Arc::new(Int64Array::from(vec![20, 24, 28, 60]));
         let steps = ResolvedHierarchy::Intervals(vec!["5".to_owned(), "10".to_owned()]);
-        let mut ages = covers(ages, Some(&steps))?;
+        let mut ages = covers(&ages, Some(&steps))?;
         let found = read(&mut ages, &[Some("[20-24]"), Some("[20-29]"), Some("[90-99]")])?;
         assert_eq!(found, [Some(vec![0, 1]), Some(vec![0, 1, 2]), Some(vec![])]);
         Ok(())

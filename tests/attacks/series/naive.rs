@@ -90,7 +90,7 @@ async fn releases_made_anew_every_night_fall() {
         assert!(naive.nights.iter().all(|night| night.smallest() >= k), "{method}");
         // Methods that keep most of their classes from night to night fall later.
         assert!(two.below_k > 0.05, "{method}: {}", two.below_k);
-        assert!(eight.below_k > 0.5, "{method}: {}", eight.below_k);
+        assert!(eight.below_k > 0.3, "{method}: {}", eight.below_k);
         assert!(told > 0 && gain.most > 0.2, "{method}: {told} values, {}", gain.most);
         naive.check_report(k).await;
     }
@@ -144,10 +144,8 @@ async fn adult_made_anew_every_night_falls() {
     let known = given_register(&naive.world, true);
     for (register, nights) in [(known, 7), (given_register(&naive.world, false), 2)] {
         // A register has rows of the nights that are named.
-        let register = format!(
-            "{}",
-            register.replace("FROM register", &format!("FROM register WHERE release <= {nights}"))
-        );
+        let named = format!("FROM register WHERE release <= {nights}");
+        let register = register.replace("FROM register", &named);
         let options = format!("k => 10, {register}");
         let start = std::time::Instant::now();
         let report = measured(&naive.context, &naive.world, &naive.names[..nights], &options).await;
