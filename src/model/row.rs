@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 #[cfg(feature = "engine")]
 use super::store::ScratchFile;
 use super::{RowKeys, Store};
+#[cfg(feature = "engine")]
 use crate::error::{Error, Result};
 
 /// The most quasi-identifiers one release can have.
@@ -76,6 +77,7 @@ impl<C: Code, const W: usize> Row<C, W> {
     }
 }
 
+#[cfg(feature = "engine")]
 fn copy_rows<C: Code, const W: usize>(
     from: &[Row<C, W>],
     into: &mut [Row<C, W>],
@@ -146,6 +148,7 @@ macro_rules! row_table {
 
             /// Copies rows of this table, given by position, to the first places of another one in the same shape.
             /// Each gets a new number. A row without a position has no codes.
+            #[cfg(feature = "engine")]
             pub(crate) fn copy_rows(
                 &self,
                 into: &mut Self,
