@@ -15,7 +15,9 @@ type People<const D: usize> = (Vec<[u32; D]>, Vec<u32>);
 
 /// Codes of the columns of a query, the sensitive one last: ranks of their texts.
 async fn people<const D: usize>(context: &SessionContext, sql: &str) -> People<D> {
-    let texts = rows(context, sql).await.unwrap();
+    let mut texts = rows(context, sql).await.unwrap();
+    // Random ties are drawn by position, and a scan gives rows in any order.
+    texts.sort_unstable();
     let codes_of = |at: usize| -> Vec<u32> {
         let mut codes: BTreeMap<&Option<String>, u32> = BTreeMap::new();
         texts.iter().for_each(|row| {
@@ -80,7 +82,7 @@ fn count<const D: usize>(
     }
 }
 
-/// A single draw moves the number of classes by some percent in a small table, and by less than one in Adult.
+/// A single draw moves the number of classes by some percent in a small table, and by one in Adult.
 fn compare<const D: usize>(name: &str, people: &People<D>, draws: u64) {
     let models = [
         ("l => 3", Model::Distinct { column: 0, at_least: 3, unit: false }),
@@ -122,5 +124,5 @@ async fn models_keep_the_classes_of_random_ties_on_adult() {
         occupation FROM adult"#;
     let people = people::<8>(&context, sql).await;
     assert_eq!(people.0.len(), 30_162);
-    compare("adult", &people, 5);
+    compare("adult", &people, 12);
 }
