@@ -63,16 +63,19 @@ def run_job(
     path: str | os.PathLike[str],
     *,
     dry_run: bool = False,
+    new_series: bool = False,
     progress: Callable[[str, int, int | None], Any] | None = None,
     session: Session | None = None,
 ) -> dict[str, Any]: ...
 def report(
-    job: str | os.PathLike[str],
+    job: str | os.PathLike[str] | None = None,
     *,
+    original: str | os.PathLike[str] | None = None,
     published: str | os.PathLike[str] | None = None,
     threshold: int | None = None,
     title: str | None = None,
     session: Session | None = None,
+    **options: Any,
 ) -> Page: ...
 def register(context: Any, *, session: Session | None = None) -> None: ...
 
@@ -97,6 +100,11 @@ def anonymize(
     sensitivity: Mapping[Any, int] | Table = ...,
     alpha_scope: str = ...,
     publish: str = ...,
+    series: Mapping[str, Table] = ...,
+    leavers: str = ...,
+    changes: str = ...,
+    newcomers: str = ...,
+    held: bool = ...,
     split: str = ...,
     ranges: str = ...,
     class_id: bool = ...,
@@ -135,7 +143,12 @@ def anonymize(
         alpha: The largest share of one sensitive value in a group. One share, or with `sensitivity` one for each level.
         sensitivity: How sensitive the values are; the values themselves are never told. Values with levels from 1, the most sensitive, or a table of both.
         alpha_scope: Whether shares are those of a value or of a level of sensitivity. `value` (the default) or `level`.
-        publish: Which of two tables is wanted. `quasi_identifiers` or `sensitive`; a job publishes both.
+        publish: Which of two tables is wanted. `quasi_identifiers` or `sensitive`; a job publishes both. With `series` `release` (the default), or `members`, the persons of its new cohorts, which are to be kept in private.
+        series: What the release goes on from, so that nobody learns more from comparing it with earlier ones. The rows that `publish => 'members'` gave on all nights before, and the last release; empty tables on the first night.
+        leavers: What happens to a group of which somebody is gone. `hold` (the default) repeats its rows of the last release, `withdraw` leaves it out for good. With `series`.
+        changes: Whether changed values of persons are published. `publish` (the default), or `never`: everybody's first ones for ever. With `series`.
+        newcomers: What happens to persons who are in no group yet. `group` (the default) groups them among themselves, `wait` leaves them for a later night. With `series`.
+        held: Whether it is published of which groups somebody is gone. A column `held`. With `series`.
         split: Which column a group is divided by. `least_loss` or `widest`; for queries that name none `SET anonymize.split`, or `widest` with `variant => 'paper'`.
         ranges: How ranges of numbers are written. `label`, `bounds` or `mean`; `SET anonymize.ranges` for queries that name none.
         class_id: Whether the number of a group is published.
@@ -231,12 +244,24 @@ def utility_report(
     ...
 def series_report(
     *releases: Table,
+    k: int = ...,
+    quasi_identifiers: str | Sequence[str] = ...,
+    sensitive: str | Sequence[str] = ...,
+    hierarchies: Mapping[str, HierarchyLike] = ...,
+    l: int = ...,
+    alpha: float | Sequence[float] = ...,
     register: Table = ...,
     progress: Callable[[int, int | None], Any] | None = ...,
 ) -> Result:
     """What releases that follow each other tell together.
 
     Options:
+        k: The fewest records that must look alike. At least 2; `SET anonymize.default_k = 10` for queries that name none.
+        quasi_identifiers: What somebody could know about a person; published less precisely.
+        sensitive: What nobody should learn about a person; published as it is.
+        hierarchies: The steps in which values become less precise. By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to a CSV file.
+        l: The fewest different sensitive values in a group.
+        alpha: The largest share of one sensitive value in a group. One share, or with `sensitivity` one for each level.
         register: Who is in which release: persons, releases and their quasi-identifiers.
         progress: Called now and then with the rows read and, where it is known, the number of all rows.
 
@@ -274,6 +299,11 @@ class Session:
         sensitivity: Mapping[Any, int] | Table = ...,
         alpha_scope: str = ...,
         publish: str = ...,
+        series: Mapping[str, Table] = ...,
+        leavers: str = ...,
+        changes: str = ...,
+        newcomers: str = ...,
+        held: bool = ...,
         split: str = ...,
         ranges: str = ...,
         class_id: bool = ...,
@@ -312,7 +342,12 @@ class Session:
             alpha: The largest share of one sensitive value in a group. One share, or with `sensitivity` one for each level.
             sensitivity: How sensitive the values are; the values themselves are never told. Values with levels from 1, the most sensitive, or a table of both.
             alpha_scope: Whether shares are those of a value or of a level of sensitivity. `value` (the default) or `level`.
-            publish: Which of two tables is wanted. `quasi_identifiers` or `sensitive`; a job publishes both.
+            publish: Which of two tables is wanted. `quasi_identifiers` or `sensitive`; a job publishes both. With `series` `release` (the default), or `members`, the persons of its new cohorts, which are to be kept in private.
+            series: What the release goes on from, so that nobody learns more from comparing it with earlier ones. The rows that `publish => 'members'` gave on all nights before, and the last release; empty tables on the first night.
+            leavers: What happens to a group of which somebody is gone. `hold` (the default) repeats its rows of the last release, `withdraw` leaves it out for good. With `series`.
+            changes: Whether changed values of persons are published. `publish` (the default), or `never`: everybody's first ones for ever. With `series`.
+            newcomers: What happens to persons who are in no group yet. `group` (the default) groups them among themselves, `wait` leaves them for a later night. With `series`.
+            held: Whether it is published of which groups somebody is gone. A column `held`. With `series`.
             split: Which column a group is divided by. `least_loss` or `widest`; for queries that name none `SET anonymize.split`, or `widest` with `variant => 'paper'`.
             ranges: How ranges of numbers are written. `label`, `bounds` or `mean`; `SET anonymize.ranges` for queries that name none.
             class_id: Whether the number of a group is published.
@@ -411,12 +446,24 @@ class Session:
     def series_report(
         self,
         *releases: Table,
+        k: int = ...,
+        quasi_identifiers: str | Sequence[str] = ...,
+        sensitive: str | Sequence[str] = ...,
+        hierarchies: Mapping[str, HierarchyLike] = ...,
+        l: int = ...,
+        alpha: float | Sequence[float] = ...,
         register: Table = ...,
         progress: Callable[[int, int | None], Any] | None = ...,
     ) -> Result:
         """What releases that follow each other tell together.
 
         Options:
+            k: The fewest records that must look alike. At least 2; `SET anonymize.default_k = 10` for queries that name none.
+            quasi_identifiers: What somebody could know about a person; published less precisely.
+            sensitive: What nobody should learn about a person; published as it is.
+            hierarchies: The steps in which values become less precise. By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to a CSV file.
+            l: The fewest different sensitive values in a group.
+            alpha: The largest share of one sensitive value in a group. One share, or with `sensitivity` one for each level.
             register: Who is in which release: persons, releases and their quasi-identifiers.
             progress: Called now and then with the rows read and, where it is known, the number of all rows.
 

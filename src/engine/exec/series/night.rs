@@ -77,8 +77,9 @@ struct Arranged {
 
 impl Night<'_> {
     /// 1. Rows are coded as in every release; each person is looked up in the state.
-    /// 2. Whole cohorts that meet the requirement live; newcomers are grouped among themselves.
-    /// 3. The last release is read and verified, and rows of cohorts that do not live are kept.
+    /// 2. Cohorts that are whole and meet the requirement live; newcomers are grouped among themselves.
+    /// 3. The last release is read and verified, and rows that may be published again, or lend their values to a cohort
+    ///    that fails the requirement, are kept.
     /// 4. All classes are verified: rows and requirement as in every release, and that the persons of every class
     ///    are those whose hash its id is.
     pub(super) fn form(
