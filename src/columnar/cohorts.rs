@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::kernel_failed;
 use crate::error::{Error, Result};
-use crate::model::series::Member;
+use crate::model::series::{Member, member};
 
 /// The classes of a release that is one of a series, class by class.
 #[derive(Debug, Default)]
@@ -134,8 +134,7 @@ impl MemberColumns {
         for (person, cohort) in persons.iter().flatten().zip(cohorts.values()) {
             let person: [u8; 16] = person.try_into().map_err(|_| wrong("a person"))?;
             let cohort = u64::try_from(*cohort).map_err(|_| wrong("a cohort"))?;
-            let person = u128::from_be_bytes(person);
-            members.push([(person >> 64) as u64, person as u64, cohort]);
+            members.push(member(u128::from_be_bytes(person), cohort));
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(crate) async fn anonymize(
     let mut options = options(job, context).await?;
     options.publish = publish.map(str::to_owned);
     if let Some(series) = &job.series {
-        add_series(&mut options, (series, newcomers), context).await?;
+        add_series(&mut options, series, newcomers, context).await?;
     }
     if job.is_sliced() {
         options.bucket_id = Some(true);
@@ -46,7 +46,8 @@ pub(crate) async fn anonymize(
 /// The night of a series, by the tables that the session knows of it.
 async fn add_series(
     options: &mut Options,
-    (series, newcomers): (&Series, Newcomers),
+    series: &Series,
+    newcomers: Newcomers,
     context: &SessionContext,
 ) -> Result<()> {
     let relation = async |name: &str| {

@@ -21,7 +21,7 @@ pub use attendance::{Attendance, NEWCOMER, Newcomers};
 pub use fate::{Changes, Fate, Leavers, Presence};
 pub use groups::Groups;
 pub use last::LastCheck;
-pub use members::{Cohort, Member, Members};
+pub use members::{Cohort, Member, Members, member};
 
 use std::hash::Hasher;
 

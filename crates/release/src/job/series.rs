@@ -69,6 +69,13 @@ impl fmt::Display for Changes {
 }
 
 impl Job {
+    /// The section, of a job that is a series.
+    pub(crate) fn series(&self) -> Result<&Series> {
+        self.series
+            .as_ref()
+            .ok_or_else(|| Error::job("the job is no series; write [series] with state = \"…\""))
+    }
+
     /// Whether cohorts of which a member is missing are left out.
     pub(crate) fn withdraws(&self) -> bool {
         self.series.as_ref().is_some_and(|series| series.leavers == Leavers::Withdraw)

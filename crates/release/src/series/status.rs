@@ -76,10 +76,7 @@ async fn current_state(
 
 /// The folder that the job names.
 pub(super) fn folder(job: &Job, host: &SessionContext) -> Result<Folder> {
-    let Some(series) = &job.series else {
-        return Err(Error::job("the job is no series; write [series] with state = \"…\""));
-    };
-    Folder::new(&host.runtime_env(), &job.locate(&series.state))
+    Folder::new(&host.runtime_env(), &job.locate(&job.series()?.state))
 }
 
 #[cfg(test)]
