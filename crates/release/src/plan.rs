@@ -4,8 +4,8 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{
-    Anonymize, Hierarchy, Options, Place, Published, Relation, SeriesTables, plan_privacy_report,
-    plan_utility_report,
+    Anonymize, Hierarchy, Newcomers, Options, Place, Published, Relation, SeriesTables,
+    plan_privacy_report, plan_utility_report,
 };
 
 use crate::error::{Error, Result};
@@ -13,15 +13,6 @@ use crate::job::{Job, Series};
 use crate::session::reads_only;
 use crate::sql::{LAST, MEMBERS, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
 use crate::store::Location;
-
-/// What becomes of persons whom a series has not seen before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newcomers {
-    /// They are grouped among themselves, as far as the requirement lets them.
-    Group,
-    /// All of them wait.
-    Wait,
-}
 
 /// The release; of two tables the one that is named.
 pub(crate) async fn anonymize(
@@ -59,11 +50,7 @@ async fn add_series(
     options.leavers = Some(series.leavers.to_string());
     options.changes = Some(series.changes.to_string());
     options.held = series.held.then_some(true);
-    let newcomers = match newcomers {
-        Newcomers::Group => "group",
-        Newcomers::Wait => "wait",
-    };
-    options.newcomers = Some(newcomers.to_owned());
+    options.newcomers = Some(newcomers.to_string());
     Ok(())
 }
 

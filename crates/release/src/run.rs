@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::check_may_be_written;
+use datafusion_anonymize::{Newcomers, check_may_be_written};
 
 use crate::checksum;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
-use crate::plan::Newcomers;
 use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
 use crate::series::{Begin, Recorded, Tonight, register_empty};

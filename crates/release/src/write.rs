@@ -12,12 +12,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
+use datafusion_anonymize::{AnonymizeExec, CellExec, Newcomers, TwoFiles, write_two_tables};
 
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
 use crate::place::new_release;
-use crate::plan::{self, Newcomers};
+use crate::plan;
 use crate::progress::Observer;
 use crate::series::{Figures, compute};
 use crate::sql::{identifier, literal};

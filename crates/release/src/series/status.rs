@@ -83,7 +83,7 @@ pub(super) fn folder(job: &Job, host: &SessionContext) -> Result<Folder> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::job::{Changes, Leavers};
+    use datafusion_anonymize::{Changes, Leavers};
 
     fn status(live: &[u64]) -> Status {
         let night = |live: &u64| Night {

@@ -7,6 +7,7 @@ use datafusion::common::TableReference;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionContext, col, lit};
+use datafusion_anonymize::Newcomers;
 
 use super::figures::Figures;
 use super::folder::Folder;
@@ -18,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::job::{Job, Series};
 use crate::manifest::{self, Manifest};
 use crate::place::is_release;
-use crate::plan::Newcomers;
 use crate::sql::{LAST, MEMBERS, NEWCOMERS};
 
 /// The last release as it was written, with cohorts that somebody had withdrawn.
