@@ -1,4 +1,4 @@
-//! `[series]`: releases that follow each other and cannot be compared.
+//! `[series]`: releases that follow each other, which tell no more together than one of them.
 
 use std::num::NonZeroU64;
 
