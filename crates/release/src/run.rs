@@ -18,7 +18,7 @@ use crate::scratch::Scratch;
 use crate::series::{Begin, Recorded, Tonight, register_empty};
 use crate::session;
 use crate::verify::{columns, verify};
-use crate::write::{Written, plan, write};
+use crate::write::{Written, WrittenRelease, plan, write};
 
 /// How a job is run.
 #[derive(Clone)]
@@ -208,7 +208,8 @@ async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) 
         Some(tonight) => plan(job, context, tonight.newcomers()).await?,
         None => planned.clone(),
     };
-    let (written, newcomers) = write(job, context, planned, target.staging, observer).await?;
+    let WrittenRelease { tables: written, newcomers } =
+        write(job, context, planned, target.staging, observer).await?;
     let segment = match (target.tonight, newcomers) {
         (Some(tonight), Some(newcomers)) => tonight.write_newcomers(context, newcomers).await?,
         _ => None,

@@ -41,8 +41,13 @@ pub(crate) struct Written {
     pub(crate) series: Option<Figures>,
 }
 
-/// What was written, and what is left to write: the persons of tonight's new cohorts, in a series.
-pub(crate) type Tables = (Vec<Written>, Option<SendableRecordBatchStream>);
+/// A release in the staging place.
+pub(crate) struct WrittenRelease {
+    /// Its table, or both.
+    pub(crate) tables: Vec<Written>,
+    /// The persons of tonight's new cohorts, which are still to be written, in a series.
+    pub(crate) newcomers: Option<SendableRecordBatchStream>,
+}
 
 /// Plans the release, so that mistakes show before anything is touched. Returns the published columns.
 pub(crate) async fn plan(
@@ -86,9 +91,10 @@ pub(crate) async fn write(
     release: DataFrame,
     staging: &str,
     observer: &dyn Observer,
-) -> Result<Tables> {
+) -> Result<WrittenRelease> {
     if job.has_two_tables() {
-        return Ok((write_both(job, context, release, staging).await?, None));
+        let tables = write_both(job, context, release, staging).await?;
+        return Ok(WrittenRelease { tables, newcomers: None });
     }
     let schema = Arc::clone(release.schema().inner());
     let url = format!("{staging}published/");
@@ -105,7 +111,8 @@ pub(crate) async fn write(
     let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
     let persons = persons_in(&plan);
     let series = counted.map(|counted| Figures::new(counted, rows, job.withdraws()));
-    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], newcomers))
+    let table = Written { name: "published", url, schema, rows, persons, series };
+    Ok(WrittenRelease { tables: vec![table], newcomers })
 }
 
 /// The number of rows that a plan says it has written.

@@ -154,7 +154,7 @@ impl Forgetting<'_> {
         if let Some(facts) = &mut manifest.series {
             (facts.state, facts.state_sha256) = (file, sha256(text.as_bytes()));
         }
-        self.place.point_to(self.lock, found, (&manifest, &self.run)).await
+        self.place.point_to(self.lock, found, &manifest, &self.run).await
     }
 
     /// The segment that holds a person, and the cohort.
