@@ -99,6 +99,13 @@ pub struct MemberColumns {
 }
 
 impl MemberColumns {
+    /// Whether columns of these types can be cast to those of members: pseudonyms to BINARY, cohorts to BIGINT.
+    pub fn can_be(person: &DataType, cohort: &DataType) -> bool {
+        use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+        matches!(person, Binary | LargeBinary | BinaryView | FixedSizeBinary(16))
+            && cohort.is_integer()
+    }
+
     /// The columns of some members.
     pub fn of(members: &[Member]) -> Result<Self> {
         let bytes = members.iter().flat_map(|member| {
