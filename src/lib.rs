@@ -90,6 +90,8 @@ pub use hierarchy::DateStep;
 pub use measure::{round_measure, round_to_three_digits};
 pub use method::partition::Split;
 pub use method::{Family, MethodOption, MethodRef, Variant, methods};
+#[cfg(feature = "engine")]
+pub use model::series::{Changes, Leavers};
 pub use model::{AlphaScope, Grades, Secret, Seed};
 
 /// The layers below Arrow and DataFusion: the methods as plain functions over codes, their models, hierarchies and

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::kernel_failed;
 use crate::error::{Error, Result};
-use crate::model::series::Member;
+use crate::model::series::{Member, member};
 
 /// The classes of a release that is one of a series, class by class.
 #[derive(Debug, Default)]
@@ -99,6 +99,13 @@ pub struct MemberColumns {
 }
 
 impl MemberColumns {
+    /// Whether columns of these types can be cast to those of members: pseudonyms to BINARY, cohorts to BIGINT.
+    pub fn can_be(person: &DataType, cohort: &DataType) -> bool {
+        use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
+        matches!(person, Binary | LargeBinary | BinaryView | FixedSizeBinary(16))
+            && cohort.is_integer()
+    }
+
     /// The columns of some members.
     pub fn of(members: &[Member]) -> Result<Self> {
         let bytes = members.iter().flat_map(|member| {
@@ -134,8 +141,7 @@ impl MemberColumns {
         for (person, cohort) in persons.iter().flatten().zip(cohorts.values()) {
             let person: [u8; 16] = person.try_into().map_err(|_| wrong("a person"))?;
             let cohort = u64::try_from(*cohort).map_err(|_| wrong("a cohort"))?;
-            let person = u128::from_be_bytes(person);
-            members.push([(person >> 64) as u64, person as u64, cohort]);
+            members.push(member(u128::from_be_bytes(person), cohort));
         }
         Ok(())
     }

@@ -88,6 +88,11 @@ impl Measure {
         Self { column: Some(column), ..self }
     }
 
+    /// A measure of the whole table whose target is 0.
+    pub fn none_expected(name: &'static str, value: Option<f64>) -> Self {
+        Self::of_table(name, value).against(Some(0.0), value == Some(0.0))
+    }
+
     /// The same measure against a target. A value that is not known does not meet it: an empty
     /// release must not pass for a safe one.
     pub fn against(self, target: Option<f64>, holds: bool) -> Self {

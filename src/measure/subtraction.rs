@@ -71,12 +71,12 @@ impl ReleaseClasses {
 /// Persons by sensitive column whose value is told when one release is subtracted from another.
 pub fn told_by_subtraction(histories: &Histories, releases: &[ReleaseClasses]) -> Vec<u64> {
     let columns = releases.first().map_or(0, |release| release.values.len());
-    let nights: Vec<Night> = (releases.iter().enumerate())
-        .map(|(number, release)| Night::new(histories, number, release))
+    let memberships: Vec<Membership> = (releases.iter().enumerate())
+        .map(|(number, release)| Membership::new(histories, number, release))
         .collect();
     let mut told = vec![vec![false; histories.persons()]; columns];
-    for (number, one) in nights.iter().enumerate() {
-        for other in &nights[number + 1..] {
+    for (number, one) in memberships.iter().enumerate() {
+        for other in &memberships[number + 1..] {
             subtract(one, other, &mut told);
         }
     }
@@ -91,7 +91,7 @@ pub fn subtraction_memory(histories: &Histories, releases: &[ReleaseClasses]) ->
 }
 
 /// Who is where in one release, as far as that is certain.
-struct Night<'a> {
+struct Membership<'a> {
     release: &'a ReleaseClasses,
     /// By person, their class.
     class_of: Vec<u32>,
@@ -104,7 +104,7 @@ struct Night<'a> {
 /// Somebody whose class is not certain.
 const UNKNOWN: u32 = u32::MAX;
 
-impl<'a> Night<'a> {
+impl<'a> Membership<'a> {
     /// The members of a class are certain if it could hold exactly as many persons as it has rows.
     fn new(histories: &Histories, number: usize, release: &'a ReleaseClasses) -> Self {
         let mut could_be = vec![0u32; release.rows.len()];
@@ -143,7 +143,24 @@ impl<'a> Night<'a> {
     }
 }
 
-fn subtract(one: &Night<'_>, other: &Night<'_>, told: &mut [Vec<bool>]) {
+/// A class of one release.
+#[derive(Clone, Copy)]
+struct Class<'a> {
+    of: &'a Membership<'a>,
+    number: u32,
+}
+
+impl<'a> Class<'a> {
+    fn rows(self) -> usize {
+        self.of.release.rows(self.number)
+    }
+
+    fn values(self, column: usize) -> &'a [Count] {
+        self.of.release.values[column].of(self.number)
+    }
+}
+
+fn subtract(one: &Membership<'_>, other: &Membership<'_>, told: &mut [Vec<bool>]) {
     let mut there = Vec::new();
     for (class, start, end) in &one.classes {
         there.clear();
@@ -151,30 +168,32 @@ fn subtract(one: &Night<'_>, other: &Night<'_>, told: &mut [Vec<bool>]) {
         there.extend(members.iter().map(|person| other.class_of[*person as usize]));
         there.sort_unstable();
         for run in there.chunk_by(|a, b| a == b).filter(|run| run[0] != UNKNOWN) {
-            subtract_classes((one, *class), (other, run[0]), run.len(), told);
-            subtract_classes((other, run[0]), (one, *class), run.len(), told);
+            let here = Class { of: one, number: *class };
+            let there = Class { of: other, number: run[0] };
+            subtract_classes(here, there, run.len(), told);
+            subtract_classes(there, here, run.len(), told);
         }
     }
 }
 
 /// Tells the values of those who are in the first class and not in the second.
 fn subtract_classes(
-    (one, class): (&Night<'_>, u32),
-    (other, subtracted): (&Night<'_>, u32),
+    class: Class<'_>,
+    subtracted: Class<'_>,
     in_both: usize,
     told: &mut [Vec<bool>],
 ) {
-    let left = one.release.rows(class).saturating_sub(in_both);
+    let left = class.rows().saturating_sub(in_both);
     if left == 0 {
         return;
     }
     for (column, told) in told.iter_mut().enumerate() {
-        let values = one.release.values[column].of(class);
-        if values.len() < 2 || !is_told(values, other.release.values[column].of(subtracted), left) {
+        let values = class.values(column);
+        if values.len() < 2 || !is_told(values, subtracted.values(column), left) {
             continue;
         }
-        for person in one.members_of(class) {
-            if other.class_of[*person as usize] != subtracted {
+        for person in class.of.members_of(class.number) {
+            if subtracted.of.class_of[*person as usize] != subtracted.number {
                 told[*person as usize] = true;
             }
         }

@@ -174,13 +174,13 @@ pub fn plan(
 fn rows_of_file(path: &str) -> Result<Expr, Failure> {
     match select_from(path, None)? {
         SqlStatement::Query(query) => Ok(Expr::Subquery(query)),
-        _ => Err(Failure::Ours("InternalError", "a query is no query".to_owned())),
+        _ => Err(Failure::internal("a query is no query")),
     }
 }
 
 /// `SELECT * FROM name`, or `name(args)`. It is not put together as a text, so no text in it can be anything else.
 fn select_from(name: &str, call: Option<Vec<FunctionArg>>) -> Result<SqlStatement, Failure> {
-    let unexpected = || Failure::Ours("InternalError", "a query is no query".to_owned());
+    let unexpected = || Failure::internal("a query is no query");
     let parsed = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM name");
     let mut statement = parsed.ok().and_then(|mut all| all.pop()).ok_or_else(unexpected)?;
     let SqlStatement::Query(query) = &mut statement else { return Err(unexpected()) };

@@ -5,11 +5,28 @@ use datafusion::error::DataFusionError;
 use datafusion_anonymize::{Fault, redact_values};
 use pyo3::prelude::*;
 
+/// The exceptions of this package, under their names in `_errors.py`.
+#[derive(Debug, Clone, Copy)]
+pub enum Class {
+    /// The caller's mistake.
+    InvalidOptions,
+    /// No release of these rows keeps what was asked.
+    Unsatisfiable,
+    /// Memory or disk space is too small.
+    ResourcesExhausted,
+    /// Rows could not be read, computed or written.
+    QueryFailed,
+    /// The checks of a job do not hold.
+    NotPublished,
+    /// A promise of ours is broken.
+    InternalError,
+}
+
 /// Why something failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// An exception of this package, by its name in `_errors.py`.
-    Ours(&'static str, String),
+    /// An exception of this package.
+    Ours(Class, String),
     /// An exception that Python raised: Ctrl-C, or one of a callback.
     Raised(PyErr),
 }
@@ -17,12 +34,17 @@ pub enum Failure {
 impl Failure {
     /// The caller's mistake.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::Ours("InvalidOptions", message.into())
+        Self::Ours(Class::InvalidOptions, message.into())
+    }
+
+    /// What no caller can cause.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::Ours(Class::InternalError, message.into())
     }
 
     /// A query that did not run to its end.
     pub fn query(message: impl Into<String>) -> Self {
-        Self::Ours("QueryFailed", message.into())
+        Self::Ours(Class::QueryFailed, message.into())
     }
 
     /// A query that was not planned: no row was read, so what functions say of themselves quotes none.
@@ -38,7 +60,7 @@ impl Failure {
     /// The same for somebody who asks later. What Python raised was raised already.
     pub fn again(&self) -> Self {
         match self {
-            Self::Ours(class, message) => Self::Ours(class, message.clone()),
+            Self::Ours(class, message) => Self::Ours(*class, message.clone()),
             Self::Raised(_) => {
                 Self::query("the query was stopped before it had delivered all rows")
             }
@@ -79,12 +101,12 @@ impl From<DataFusionError> for Failure {
 }
 
 /// The class that DataFusion's error belongs to.
-fn class_of(error: &DataFusionError) -> &'static str {
+fn class_of(error: &DataFusionError) -> Class {
     match (Fault::of(error), error.find_root()) {
-        (Some(Fault::Rows), _) => "Unsatisfiable",
-        (Some(Fault::Options), _) => "InvalidOptions",
-        (_, DataFusionError::ResourcesExhausted(_)) => "ResourcesExhausted",
-        (_, DataFusionError::Internal(_)) => "InternalError",
+        (Some(Fault::Rows), _) => Class::Unsatisfiable,
+        (Some(Fault::Options), _) => Class::InvalidOptions,
+        (_, DataFusionError::ResourcesExhausted(_)) => Class::ResourcesExhausted,
+        (_, DataFusionError::Internal(_)) => Class::InternalError,
         (
             _,
             DataFusionError::Plan(_)
@@ -92,8 +114,8 @@ fn class_of(error: &DataFusionError) -> &'static str {
             | DataFusionError::SchemaError(..)
             | DataFusionError::Configuration(_)
             | DataFusionError::NotImplemented(_),
-        ) => "InvalidOptions",
-        _ => "QueryFailed",
+        ) => Class::InvalidOptions,
+        _ => Class::QueryFailed,
     }
 }
 
@@ -111,9 +133,9 @@ fn without_prefix(message: &str) -> &str {
 impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         let class = match &error {
-            JobError::Job(_) => "InvalidOptions",
-            JobError::Unmet(_) => "NotPublished",
-            JobError::Busy(_) | JobError::Cancelled | JobError::Failed(_) => "QueryFailed",
+            JobError::Job(_) => Class::InvalidOptions,
+            JobError::Unmet(_) => Class::NotPublished,
+            JobError::Busy(_) | JobError::Cancelled | JobError::Failed(_) => Class::QueryFailed,
         };
         Self::Ours(class, error.to_string())
     }
@@ -128,7 +150,7 @@ impl From<Failure> for PyErr {
         Python::attach(|py| {
             let exception = py
                 .import("datafusion_anonymize._errors")
-                .and_then(|errors| errors.getattr(class)?.call1((message,)));
+                .and_then(|errors| errors.getattr(format!("{class:?}"))?.call1((message,)));
             exception.map_or_else(|error| error, PyErr::from_value)
         })
     }

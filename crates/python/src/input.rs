@@ -44,7 +44,7 @@ fn batches(object: &Bound<'_, PyAny>) -> Result<(SchemaRef, Vec<RecordBatch>), F
     let reader = reader(object)?;
     object.py().detach(|| {
         let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|_| unread())?;
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|_| failed_reading())?;
         Ok((schema, batches))
     })
 }
@@ -211,7 +211,7 @@ impl Source {
                 Some(Ok(batch)) => state.rest = Some(batch),
                 Some(Err(_)) => {
                     state.reader = None;
-                    return Some(Err(unread()));
+                    return Some(Err(failed_reading()));
                 }
                 None => state.reader = None,
             }
@@ -234,7 +234,7 @@ impl Unread {
 }
 
 /// What Python says of its own failure may quote a value.
-fn unread() -> DataFusionError {
+fn failed_reading() -> DataFusionError {
     DataFusionError::External(
         "the input table failed while it was read; the message is withheld because it may quote a value: read the table \
          in Python to see it"

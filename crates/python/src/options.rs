@@ -221,6 +221,7 @@ fn number(digits: &str) -> Expr {
     }
 }
 
+/// A text as SQL writes it.
 pub fn text(text: impl Into<String>) -> Expr {
     Expr::value(Value::SingleQuotedString(text.into()))
 }

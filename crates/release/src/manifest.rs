@@ -1,10 +1,10 @@
 //! `manifest.json`: what a release is, without a value of the data.
 
-use datafusion_anonymize::round_measure;
+use datafusion_anonymize::{Changes, Leavers, round_measure};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{Changes, Format, Leavers};
+use crate::job::Format;
 
 /// The name of the manifest, and of the pointer to the current release.
 pub const MANIFEST: &str = "manifest.json";

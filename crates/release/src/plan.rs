@@ -4,8 +4,8 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{
-    Anonymize, Hierarchy, Options, Place, Published, Relation, SeriesTables, plan_privacy_report,
-    plan_utility_report,
+    Anonymize, Hierarchy, Newcomers, Options, Place, Published, Relation, SeriesTables,
+    plan_privacy_report, plan_utility_report,
 };
 
 use crate::error::{Error, Result};
@@ -13,15 +13,6 @@ use crate::job::{Job, Series};
 use crate::session::reads_only;
 use crate::sql::{LAST, LIVE, MEMBERS, ORIGINAL, PUBLISHED, PUBLISHED_SENSITIVE};
 use crate::store::Location;
-
-/// What becomes of persons whom a series has not seen before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Newcomers {
-    /// They are grouped among themselves, as far as the requirement lets them.
-    Group,
-    /// All of them wait.
-    Wait,
-}
 
 /// The release; of two tables the one that is named.
 pub(crate) async fn anonymize(
@@ -33,7 +24,7 @@ pub(crate) async fn anonymize(
     let mut options = options(job, context).await?;
     options.publish = publish.map(str::to_owned);
     if let Some(series) = &job.series {
-        add_series(&mut options, (series, newcomers), context).await?;
+        add_series(&mut options, series, newcomers, context).await?;
     }
     apply(job, context, options).await
 }
@@ -46,7 +37,7 @@ pub(crate) async fn marked(
 ) -> Result<DataFrame> {
     let mut options = options(job, context).await?;
     if let Some(series) = &job.series {
-        add_series(&mut options, (series, newcomers), context).await?;
+        add_series(&mut options, series, newcomers, context).await?;
     }
     options.held = Some(true);
     apply(job, context, options).await
@@ -64,7 +55,8 @@ async fn apply(job: &Job, context: &SessionContext, mut options: Options) -> Res
 /// The night of a series, by the tables that the session knows of it.
 async fn add_series(
     options: &mut Options,
-    (series, newcomers): (&Series, Newcomers),
+    series: &Series,
+    newcomers: Newcomers,
     context: &SessionContext,
 ) -> Result<()> {
     let relation = async |name: &str| {
@@ -76,11 +68,7 @@ async fn add_series(
     options.leavers = Some(series.leavers.to_string());
     options.changes = Some(series.changes.to_string());
     options.held = series.held.then_some(true);
-    let newcomers = match newcomers {
-        Newcomers::Group => "group",
-        Newcomers::Wait => "wait",
-    };
-    options.newcomers = Some(newcomers.to_owned());
+    options.newcomers = Some(newcomers.to_string());
     Ok(())
 }
 

@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::check_may_be_written;
+use datafusion_anonymize::{Newcomers, check_may_be_written};
 
 use crate::checksum;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
-use crate::plan::{Newcomers, marked};
+use crate::plan::marked;
 use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
 use crate::series::{Begin, Recorded, Tonight, register_empty, register_held};
 use crate::session;
 use crate::verify::{columns, verify};
-use crate::write::{NightTables, Planned, Written, plan, write};
+use crate::write::{NightTables, Planned, Written, WrittenRelease, plan, write};
 
 /// How a job is run.
 #[derive(Clone)]
@@ -212,7 +212,8 @@ async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) 
         },
         None => Planned { release: planned.clone(), marked: None },
     };
-    let (written, night) = write(job, context, planned, target.staging, observer).await?;
+    let WrittenRelease { tables: written, night } =
+        write(job, context, planned, target.staging, observer).await?;
     let segment = match (target.tonight, night) {
         (Some(tonight), Some(NightTables { newcomers, held })) => {
             register_held(context, held)?;

@@ -12,12 +12,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::{AnonymizeExec, CellExec, TwoFiles, write_two_tables};
+use datafusion_anonymize::{AnonymizeExec, CellExec, Newcomers, TwoFiles, write_two_tables};
 
 use crate::error::{Error, Result};
 use crate::job::{Format, Job};
 use crate::place::new_release;
-use crate::plan::{self, Newcomers};
+use crate::plan;
 use crate::progress::Observer;
 use crate::series::{Figures, compute};
 use crate::sql::{identifier, literal};
@@ -41,8 +41,13 @@ pub(crate) struct Written {
     pub(crate) series: Option<Figures>,
 }
 
-/// What was written, and in a series what comes with it.
-pub(crate) type Tables = (Vec<Written>, Option<NightTables>);
+/// A release in the staging place.
+pub(crate) struct WrittenRelease {
+    /// Its table, or both.
+    pub(crate) tables: Vec<Written>,
+    /// In a series, what comes with it.
+    pub(crate) night: Option<NightTables>,
+}
 
 /// What a night tells beside its release.
 pub(crate) struct NightTables {
@@ -103,10 +108,11 @@ pub(crate) async fn write(
     planned: Planned,
     staging: &str,
     observer: &dyn Observer,
-) -> Result<Tables> {
+) -> Result<WrittenRelease> {
     let Planned { release, marked } = planned;
     if job.has_two_tables() {
-        return Ok((write_both(job, context, release, staging).await?, None));
+        let tables = write_both(job, context, release, staging).await?;
+        return Ok(WrittenRelease { tables, night: None });
     }
     let schema = Arc::clone(release.schema().inner());
     let url = format!("{staging}published/");
@@ -118,8 +124,8 @@ pub(crate) async fn write(
         observer.running(&plan);
         let rows = rows_in(&collect(Arc::clone(&plan), task).await.map_err(failed)?);
         let persons = persons_in(&plan);
-        let written = Written { name: "published", url, schema, rows, persons, series: None };
-        return Ok((vec![written], None));
+        let table = Written { name: "published", url, schema, rows, persons, series: None };
+        return Ok(WrittenRelease { tables: vec![table], night: None });
     };
     let marked = marked.create_physical_plan().await.map_err(failed)?;
     observer.running(&marked);
@@ -128,7 +134,8 @@ pub(crate) async fn write(
     let series = Some(Figures::new(night.figures, rows, job.withdraws()));
     let tables = NightTables { newcomers: night.newcomers, held: night.held.column() };
     let persons = Vec::new();
-    Ok((vec![Written { name: "published", url, schema, rows, persons, series }], Some(tables)))
+    let table = Written { name: "published", url, schema, rows, persons, series };
+    Ok(WrittenRelease { tables: vec![table], night: Some(tables) })
 }
 
 /// The number of rows that a plan says it has written.

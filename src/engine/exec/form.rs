@@ -147,20 +147,16 @@ impl ClassBuilder<'_> {
         Ok(verified)
     }
 
-    /// Classes of persons who are grouped among themselves, and how many fit nowhere. `None` if they cannot meet the
+    /// Classes of persons who are grouped among themselves. `None` if they cannot meet the
     /// requirement.
-    pub(super) fn newcomers(
-        &self,
-        rows: &mut RowTable,
-        job: &Job,
-    ) -> Result<Option<(Classes, usize)>> {
+    pub(super) fn newcomers(&self, rows: &mut RowTable, job: &Job) -> Result<Option<Classes>> {
         let timer = self.metrics.partition_time.timer();
         // How many may be left out is no question here: they wait.
         let settings = Settings { is_whole: false, ..self.settings(None) };
         let formed = self.spec.method.form(rows, job, &settings);
         timer.done();
         match formed {
-            Ok(Unverified::Classes { classes, suppressed }) => Ok(Some((classes, suppressed))),
+            Ok(Unverified::Classes { classes, .. }) => Ok(Some(classes)),
             Ok(_) => Err(Error::bug("a method left its family").into()),
             Err(Error::TooFewRows { .. } | Error::Unsatisfiable { .. } | Error::NoClass { .. }) => {
                 Ok(None)

@@ -32,7 +32,8 @@ pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
 pub(super) use secret::SessionSecret;
-pub(super) use series::{COHORT, HELD, Newcomers, PERSON, SeriesOutput, SeriesSpec};
+pub use series::Newcomers;
+pub(super) use series::{COHORT, HELD, PERSON, SeriesOutput, SeriesSpec};
 pub(super) use spec::{
     COLUMN_GROUPS, Grading, HierarchySource, LevelSource, QuasiIdentifier, SlicingSpec, listed,
 };

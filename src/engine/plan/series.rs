@@ -5,7 +5,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 
 use super::node::{Binding, hierarchy_input, output_fields};
-use crate::columnar::{OutputColumn, casts_without_loss, waiting_type};
+use crate::columnar::{MemberColumns, OutputColumn, casts_without_loss, waiting_type};
 use crate::engine::options::{COHORT, PERSON, SeriesOutput, Spec, find_column};
 use crate::engine::planning_error;
 use crate::error::Error;
@@ -32,18 +32,16 @@ pub(super) fn table_input(
 
 /// Persons as BINARY and cohorts as BIGINT.
 fn member_input(table: LogicalPlan) -> Result<LogicalPlan> {
-    use DataType::{Binary, BinaryView, FixedSizeBinary, Int64, LargeBinary};
     let schema = table.schema();
     let typed = |name: &str| {
         let column = find_column(schema, "series", name).ok()?;
         let data_type = schema.as_arrow().field_with_name(&column.name).ok()?.data_type().clone();
         Some((column, data_type))
     };
-    let person = typed(PERSON).filter(|(_, data_type)| {
-        matches!(data_type, Binary | LargeBinary | BinaryView | FixedSizeBinary(16))
+    let columns = typed(PERSON).zip(typed(COHORT)).filter(|((_, person), (_, cohort))| {
+        schema.fields().len() == 2 && MemberColumns::can_be(person, cohort)
     });
-    let cohort = typed(COHORT).filter(|(_, data_type)| data_type.is_integer());
-    let (Some((person, _)), Some((cohort, _)), 2) = (person, cohort, schema.fields().len()) else {
+    let Some(((person, _), (cohort, _))) = columns else {
         let given = schema.fields().iter().map(|of| format!("{} {}", of.name(), of.data_type()));
         return Err(planning_error(Error::invalid(format!(
             "option 'series': 'members' has the columns ({}), and must have those of publish => 'members', person \
@@ -53,8 +51,8 @@ fn member_input(table: LogicalPlan) -> Result<LogicalPlan> {
         ))));
     };
     let columns = [
-        cast(Expr::Column(person), Binary).alias("__member_person"),
-        cast(Expr::Column(cohort), Int64).alias("__member_cohort"),
+        cast(Expr::Column(person), DataType::Binary).alias("__member_person"),
+        cast(Expr::Column(cohort), DataType::Int64).alias("__member_cohort"),
     ];
     LogicalPlanBuilder::from(table).project(columns)?.build()
 }

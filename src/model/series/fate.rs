@@ -2,7 +2,8 @@
 
 /// What happens to a cohort of which somebody is gone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "engine", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "engine", serde(rename_all = "snake_case"))]
 pub enum Leavers {
     /// It repeats its rows of the last release.
     #[default]
@@ -13,7 +14,8 @@ pub enum Leavers {
 
 /// Which values of persons who stay are published.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "engine", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "engine", serde(rename_all = "snake_case"))]
 pub enum Changes {
     /// Tonight's.
     #[default]

@@ -9,6 +9,12 @@ use crate::model::{Cancel, Seed, Store};
 /// A person and a cohort: the halves of the person's hash, the higher one first, and the cohort's id.
 pub type Member = [u64; 3];
 
+/// A person in a cohort.
+#[inline]
+pub fn member(person: u128, cohort: u64) -> Member {
+    [(person >> 64) as u64, person as u64, cohort]
+}
+
 /// All members of all cohorts, each found by the hash of the person.
 ///
 /// 24 bytes a member, in memory or in a file, and a directory: hashes are spread evenly, so their first bits lead to
@@ -101,10 +107,10 @@ impl Members {
     /// The position of a person among the members, and that of the person's cohort.
     #[inline]
     pub fn find(&self, person: u128) -> Option<(u32, u32)> {
-        let wanted = [(person >> 64) as u64, person as u64];
-        let place = leading(wanted[0], self.bits);
+        let [high, low, _] = member(person, 0);
+        let place = leading(high, self.bits);
         let (start, end) = (self.starts[place] as usize, self.starts[place + 1] as usize);
-        let among = self.rows[start..end].iter().position(|member| member[..2] == wanted)?;
+        let among = self.rows[start..end].iter().position(|member| member[..2] == [high, low])?;
         let at = start + among;
         Some((at as u32, self.rows[at][2] as u32))
     }
@@ -151,7 +157,7 @@ mod tests {
         for group in groups {
             let mut persons: Vec<u128> = group.clone().map(person).collect();
             let id = cohort_id(&mut persons, seed);
-            all.extend(persons.iter().map(|of| [(of >> 64) as u64, *of as u64, id]));
+            all.extend(persons.iter().map(|of| member(*of, id)));
         }
         all
     }

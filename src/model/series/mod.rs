@@ -4,8 +4,9 @@
 //!
 //! 1. A **cohort** is a class of newcomers. It never gains or loses a member, and its id is a keyed hash of its
 //!    first members, so that every state can be verified ([`Members`]).
-//! 2. A cohort is published whole or not at all ([`Fate`]): with tonight's rows if all its members are here and the
-//!    requirement holds for them, else as it was in the last release.
+//! 2. A cohort is published whole or not at all ([`Fate`]): with tonight's rows if all its members are here, else as it
+//!    was in the last release. Values of tonight that do not meet the requirement are replaced by those of the last
+//!    release, in tonight's ranges.
 //! 3. Newcomers are grouped among newcomers, or wait ([`Attendance`]).
 //!
 //! Persons are known by a 128-bit keyed hash of their key ([`person_hash`]); no attribute is ever stored.
@@ -20,7 +21,7 @@ pub use attendance::{Attendance, NEWCOMER, Newcomers};
 pub use fate::{Changes, Fate, Leavers, Presence};
 pub use groups::Groups;
 pub use last::LastCheck;
-pub use members::{Cohort, Member, Members};
+pub use members::{Cohort, Member, Members, member};
 
 use std::hash::Hasher;
 

@@ -42,7 +42,7 @@ use datafusion_anonymize::Options;
 use serde::Deserialize;
 
 pub use sections::{Checks, ColumnType, Format, Input, Output};
-pub use series::{Changes, Leavers, Series};
+pub use series::Series;
 
 use crate::error::{Error, Result};
 

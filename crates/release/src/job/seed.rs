@@ -1,7 +1,6 @@
 //! The secret of a job: where it comes from.
 
-use datafusion_anonymize::Secret;
-use datafusion_anonymize::SeedSource;
+use datafusion_anonymize::{Secret, SeedSource};
 
 use super::Job;
 use crate::error::{Error, Result};
@@ -33,5 +32,13 @@ impl Job {
         })?;
         self.anonymize.seed = Some(SeedSource::Given(Ok(secret)));
         Ok(())
+    }
+
+    /// The secret of a series, once it was looked up.
+    pub(crate) fn series_secret(&self) -> Result<&Secret> {
+        match &self.anonymize.seed {
+            Some(SeedSource::Given(Ok(secret))) => Ok(secret),
+            _ => Err(Error::job("series: the seed is missing; write seed = { env = \"NAME\" }")),
+        }
     }
 }

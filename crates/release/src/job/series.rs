@@ -1,10 +1,9 @@
-//! `[series]`: releases that follow each other and cannot be compared.
+//! `[series]`: releases that follow each other, which tell no more together than one of them.
 
-use std::fmt;
 use std::num::NonZeroU64;
 
-use datafusion_anonymize::Family;
-use serde::{Deserialize, Serialize};
+use datafusion_anonymize::{Changes, Family, Leavers};
+use serde::Deserialize;
 
 use super::{Format, Job};
 use crate::error::{Error, Result};
@@ -28,47 +27,14 @@ pub struct Series {
     pub held: bool,
 }
 
-/// What becomes of a cohort of which a member is missing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Leavers {
-    /// It repeats its last rows.
-    #[default]
-    Hold,
-    /// It is left out, for good.
-    Withdraw,
-}
-
-/// Whether changed sensitive values are published.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Changes {
-    /// As they are tonight.
-    #[default]
-    Publish,
-    /// Everybody's first ones, for ever.
-    Never,
-}
-
-impl fmt::Display for Leavers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Hold => "hold",
-            Self::Withdraw => "withdraw",
-        })
-    }
-}
-
-impl fmt::Display for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Publish => "publish",
-            Self::Never => "never",
-        })
-    }
-}
-
 impl Job {
+    /// The section, of a job that is a series.
+    pub(crate) fn series(&self) -> Result<&Series> {
+        self.series
+            .as_ref()
+            .ok_or_else(|| Error::job("the job is no series; write [series] with state = \"…\""))
+    }
+
     /// Whether cohorts of which a member is missing are left out.
     pub(crate) fn withdraws(&self) -> bool {
         self.series.as_ref().is_some_and(|series| series.leavers == Leavers::Withdraw)

@@ -189,7 +189,8 @@ impl Place {
         &self,
         lock: &Lock,
         found: &Found,
-        (manifest, run): (&Manifest, &str),
+        manifest: &Manifest,
+        run: &str,
     ) -> Result<(), Unpublished> {
         match (self, lock) {
             (Self::Local(place), _) => Ok(place.point_to(manifest, run)?),

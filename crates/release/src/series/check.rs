@@ -19,7 +19,7 @@ use crate::verify::{Findings, Limit, broken_promise, report};
 
 /// The largest share of new and of missing persons, where the job names none: a table whose keys were changed is full of
 /// strangers, and grouping them again would put everybody into a second cohort.
-const MOST: f64 = 0.5;
+const DEFAULT_LIMIT: f64 = 0.5;
 
 impl Tonight {
     /// Adds to the findings what does not hold of the series, and counts its cohorts.
@@ -67,14 +67,14 @@ impl Tonight {
             let tonight = known + persons_new;
             // Those who waited were new on the night before.
             let new = persons_new.saturating_sub(last.waiting);
-            let limit = at_most("max_new", checks.max_new.unwrap_or(MOST));
+            let limit = at_most("max_new", checks.max_new.unwrap_or(DEFAULT_LIMIT));
             limits.push((
                 limit.judge(None, share(new, tonight).or(Some(0.0))),
                 "if the keys of persons have changed, bring the old ones back; if so many persons are new, write a larger \
                  max_new in [checks]",
             ));
             let gone = last.persons.saturating_sub(known);
-            let limit = at_most("max_gone", checks.max_gone.unwrap_or(MOST));
+            let limit = at_most("max_gone", checks.max_gone.unwrap_or(DEFAULT_LIMIT));
             limits.push((
                 limit.judge(None, share(gone, last.persons).or(Some(0.0))),
                 "if the keys of persons have changed or rows are missing, bring them back; if so many persons have left, \

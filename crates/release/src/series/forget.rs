@@ -5,7 +5,7 @@
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::logical_expr::when;
 use datafusion::prelude::{Expr, SessionContext, col, ident, lit};
-use datafusion_anonymize::{SeedSource, person_in_series};
+use datafusion_anonymize::person_in_series;
 
 use super::folder::Folder;
 use super::members;
@@ -49,8 +49,9 @@ pub async fn forget(
     let run = new_release()?;
     let place = Place::new(&context.runtime_env(), &job.locate(&job.output.path))?;
     let lock = place.lock(&run).await?;
-    let forgetting = Forgetting { job: &job, context: &context, folder, run };
-    let forgotten = forgetting.run((&place, &lock), person, withdraw).await;
+    let forgetting =
+        Forgetting { job: &job, context: &context, place: &place, lock: &lock, folder, run };
+    let forgotten = forgetting.run(person, withdraw).await;
     lock.release().await;
     forgotten
 }
@@ -60,19 +61,21 @@ pub async fn forget(
 async fn person(job: &Job, context: &SessionContext, key: &str) -> Result<[u8; 16]> {
     let failed = |error| Error::query("looking for the person", error);
     let Some(unit) = &job.anonymize.privacy_unit else {
-        return Err(Error::job("series: privacy_unit is missing"));
+        return Err(Error::job(
+            "series: privacy_unit is missing; write privacy_unit = \"person_id\" in [anonymize]",
+        ));
     };
     let rows = context.table(TableReference::bare(ORIGINAL)).await.map_err(failed)?;
     let field = rows.schema().as_arrow().field_with_name(unit).map_err(|_| {
         Error::job(format!("privacy_unit names '{unit}', and the rows have no such column"))
     })?;
     let key = ScalarValue::Utf8(Some(key.to_owned())).cast_to(field.data_type()).map_err(|_| {
-        Error::job(format!("the key is no {} as column '{unit}' holds them", field.data_type()))
+        Error::job(format!(
+            "the key is no {} as column '{unit}' holds them: write it as the rows do",
+            field.data_type()
+        ))
     })?;
-    let Some(SeedSource::Given(Ok(secret))) = &job.anonymize.seed else {
-        return Err(Error::job("series: the seed is missing"));
-    };
-    let hash = person_in_series(secret, &key).map_err(failed)?;
+    let hash = person_in_series(job.series_secret()?, &key).map_err(failed)?;
     let same = rows.filter(ident(unit).eq(lit(key))).map_err(failed)?;
     match same.count().await.map_err(failed)? {
         0 => Ok(hash),
@@ -88,18 +91,15 @@ async fn person(job: &Job, context: &SessionContext, key: &str) -> Result<[u8; 1
 struct Forgetting<'a> {
     job: &'a Job,
     context: &'a SessionContext,
+    place: &'a Place,
+    lock: &'a Lock,
     folder: Folder,
     run: String,
 }
 
 impl Forgetting<'_> {
-    async fn run(
-        &self,
-        (place, lock): (&Place, &Lock),
-        person: [u8; 16],
-        withdraw: bool,
-    ) -> Result<Forgotten> {
-        let Self { job, folder, run, .. } = self;
+    async fn run(&self, person: [u8; 16], withdraw: bool) -> Result<Forgotten> {
+        let Self { job, place, folder, run, .. } = self;
         let found = place.find().await?;
         let current = found.manifest.as_ref();
         let current = current.and_then(|manifest| Some((manifest, manifest.series.as_ref()?)));
@@ -123,7 +123,7 @@ impl Forgetting<'_> {
         if withdraw && !state.withdrawn.contains(&cohort) {
             state.withdrawn.push(cohort);
         }
-        let published = self.publish((place, lock), &found, (&state, manifest)).await;
+        let published = self.publish(&found, &state, manifest).await;
         if let Err(Unpublished { error, is_uncertain }) = published {
             if !is_uncertain {
                 // What stays is a stray that the next run removes.
@@ -143,9 +143,9 @@ impl Forgetting<'_> {
 
     async fn publish(
         &self,
-        (place, lock): (&Place, &Lock),
         found: &Found,
-        (state, manifest): (&State, &Manifest),
+        state: &State,
+        manifest: &Manifest,
     ) -> Result<(), Unpublished> {
         let text = state.to_json()?;
         let file = State::file(&self.run);
@@ -154,7 +154,7 @@ impl Forgetting<'_> {
         if let Some(facts) = &mut manifest.series {
             (facts.state, facts.state_sha256) = (file, sha256(text.as_bytes()));
         }
-        place.point_to(lock, found, (&manifest, &self.run)).await
+        self.place.point_to(self.lock, found, &manifest, &self.run).await
     }
 
     /// The segment that holds a person, and the cohort.
@@ -202,7 +202,7 @@ impl Forgetting<'_> {
     fn register(&self, segment: &Segment) -> Result<()> {
         let removed = self.context.deregister_table(TableReference::bare(SEGMENT));
         removed.map_err(|error| Error::query("the state of the series", error))?;
-        members::register(self.context, SEGMENT, (&self.folder, std::slice::from_ref(segment)))
+        members::register(self.context, SEGMENT, &self.folder, std::slice::from_ref(segment))
     }
 }
 

@@ -54,7 +54,8 @@ async fn verify_one(folder: &Folder, segment: &Segment) -> Result<()> {
 pub(super) fn register(
     context: &SessionContext,
     name: &str,
-    (folder, segments): (&Folder, &[Segment]),
+    folder: &Folder,
+    segments: &[Segment],
 ) -> Result<()> {
     let failed = |error| Error::query("the state of the series", error);
     let table: Arc<dyn TableProvider> = if segments.is_empty() {

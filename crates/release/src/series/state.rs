@@ -153,7 +153,7 @@ impl State {
             replaces: None,
             release: release.to_owned(),
             version: 0,
-            secret: job.fingerprint()?,
+            secret: fingerprint(job)?,
             promise: promise(job)?,
             segments: Vec::new(),
             withdrawn: Vec::new(),
@@ -187,7 +187,7 @@ impl State {
                 self.job, job.name
             )));
         }
-        if self.secret != job.fingerprint()? {
+        if self.secret != fingerprint(job)? {
             return Err(Error::job(
                 "series: the seed is not the one that the series was begun with, so everybody would be taken for a \
                  newcomer; bring back the seed of the last night",
@@ -214,14 +214,9 @@ impl State {
     }
 }
 
-impl Job {
-    /// By what the secret of the job is recognized.
-    fn fingerprint(&self) -> Result<String> {
-        match &self.anonymize.seed {
-            Some(datafusion_anonymize::SeedSource::Given(Ok(secret))) => Ok(secret.fingerprint()),
-            _ => Err(Error::job("series: the seed is missing; write seed = { env = \"NAME\" }")),
-        }
-    }
+/// By what the secret of a job is recognized.
+fn fingerprint(job: &Job) -> Result<String> {
+    Ok(job.series_secret()?.fingerprint())
 }
 
 /// The options that a series keeps, as a manifest tells them. The order of columns means nothing.

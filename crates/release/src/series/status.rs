@@ -76,17 +76,14 @@ async fn current_state(
 
 /// The folder that the job names.
 pub(super) fn folder(job: &Job, host: &SessionContext) -> Result<Folder> {
-    let Some(series) = &job.series else {
-        return Err(Error::job("the job is no series; write [series] with state = \"…\""));
-    };
-    Folder::new(&host.runtime_env(), &job.locate(&series.state))
+    Folder::new(&host.runtime_env(), &job.locate(&job.series()?.state))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::job::{Changes, Leavers};
+    use datafusion_anonymize::{Changes, Leavers};
 
     fn status(live: &[u64]) -> Status {
         let night = |live: &u64| Night {

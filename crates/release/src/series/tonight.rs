@@ -7,6 +7,7 @@ use datafusion::common::TableReference;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionContext, col, lit};
+use datafusion_anonymize::Newcomers;
 
 use super::figures::Figures;
 use super::folder::Folder;
@@ -18,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::job::{Job, Series};
 use crate::manifest::{self, Manifest};
 use crate::place::is_release;
-use crate::plan::Newcomers;
 use crate::sql::{LAST, MEMBERS, NEWCOMERS};
 
 /// The last release as it was written, with cohorts that somebody had withdrawn.
@@ -68,9 +68,7 @@ impl Tonight {
         context: &SessionContext,
         begin: Begin<'_>,
     ) -> Result<Self> {
-        let Some(section) = job.series.clone() else {
-            return Err(Error::job("the job is no series; write [series] with state = \"…\""));
-        };
+        let section = job.series()?.clone();
         let Begin { release, found, new_series, scratch } = begin;
         let folder = Folder::new(&context.runtime_env(), &job.locate(&section.state))?;
         let claim = read_claim(&folder, job).await?;
@@ -124,7 +122,7 @@ impl Tonight {
         for name in [MEMBERS, LAST] {
             context.deregister_table(TableReference::bare(name)).map_err(failed)?;
         }
-        members::register(context, MEMBERS, (&self.folder, &self.before.segments))?;
+        members::register(context, MEMBERS, &self.folder, &self.before.segments)?;
         let table = found.and_then(|found| found.tables.first());
         let Some(table) = table.filter(|_| !self.before.nights.is_empty()) else {
             return register_nothing(context, LAST);
@@ -163,7 +161,7 @@ impl Tonight {
         let rows = once::frame(context, rows).map_err(failed)?;
         let folder = self.scratch.as_ref().unwrap_or(&self.folder);
         let segment = members::write(folder, &State::segment(&self.run), rows).await?;
-        members::register(context, NEWCOMERS, (folder, segment.as_slice()))?;
+        members::register(context, NEWCOMERS, folder, segment.as_slice())?;
         Ok(segment)
     }
 

@@ -17,7 +17,7 @@ pub(super) struct Published {
 }
 
 /// Where the codes of a published row are, and the number of its other values.
-pub(super) type Move = (Option<u32>, u32);
+pub(super) type RowSource = (Option<u32>, u32);
 
 /// Where the rows of a class come from. Cohorts are positions in the state, or among the new ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,11 @@ pub(super) struct Arrangement<'a> {
 }
 
 /// The classes of a night, in the order of their ids.
-pub(super) fn published(members: &Members, fates: &[Fate], new: &NewCohorts) -> Vec<Published> {
+pub(super) fn published_classes(
+    members: &Members,
+    fates: &[Fate],
+    new: &NewCohorts,
+) -> Vec<Published> {
     let known = members.cohorts().iter().zip(fates).enumerate();
     let known = known.filter_map(|(cohort, (of, fate))| {
         let rows = match fate {
@@ -81,19 +85,19 @@ impl Arrangement<'_> {
     }
 
     /// For every published row where its codes are and which number its other values have. Rows of the last release are
-    /// numbered from `first` on; with `is_never` live cohorts publish their values.
-    pub(super) fn moves<'s>(
+    /// numbered from `first` on; with `keeps_values` live cohorts publish their values.
+    pub(super) fn row_sources<'s>(
         &'s self,
         first: u32,
-        is_never: bool,
-    ) -> impl Iterator<Item = Move> + 's {
+        keeps_values: bool,
+    ) -> impl Iterator<Item = RowSource> + 's {
         let of_last =
             move |cohort: usize| self.last.rows(cohort).iter().map(move |row| first + row);
-        self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = Move> + 's> {
+        self.published.iter().flat_map(move |of| -> Box<dyn Iterator<Item = RowSource> + 's> {
             let codes = self.tonight_rows(of).iter();
             match of.rows {
                 Rows::Repeated(cohort) => Box::new(of_last(cohort).map(|id| (None, id))),
-                Rows::Live(_) if !is_never => Box::new(codes.map(|row| (Some(*row), *row))),
+                Rows::Live(_) if !keeps_values => Box::new(codes.map(|row| (Some(*row), *row))),
                 Rows::Live(cohort) | Rows::Kept(cohort) => {
                     Box::new(codes.zip(of_last(cohort)).map(|(row, id)| (Some(*row), id)))
                 }
@@ -119,8 +123,8 @@ impl Arrangement<'_> {
     }
 }
 
-/// Checks classes; all other rows are behind them.
-pub(super) fn place<'r>(
+/// Checks that no row is in two classes, and classes with `check`, to which all other rows are suppressed.
+pub(super) fn check_classes<'r>(
     rows: usize,
     classes: &[&Published],
     rows_of: &dyn Fn(&Published) -> &'r [u32],

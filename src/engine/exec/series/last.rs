@@ -12,7 +12,7 @@ use futures::future::try_join_all;
 use crate::columnar::{LastLayout, LastReader, LastRows};
 use crate::engine::exec::memory::{Arranging, ReleaseMemory};
 use crate::engine::exec::pipeline::{Release, Source};
-use crate::engine::options::SeriesSpec;
+use crate::engine::options::{COHORT, SeriesSpec};
 use crate::engine::plan::last_column;
 use crate::engine::{join_error, redact_values};
 use crate::error::Error;
@@ -25,8 +25,8 @@ pub(super) struct Last {
     pub(super) rows: LastRows,
 }
 
-/// Which rows are kept.
-pub(super) struct Wanted {
+/// Which rows of the last release are kept.
+pub(super) struct RowsToKeep {
     pub(super) members: Arc<Members>,
     /// By cohort of the state.
     pub(super) keep: Vec<bool>,
@@ -39,7 +39,7 @@ impl Last {
         source: &Source,
         series: &SeriesSpec,
         memory: &Arc<ReleaseMemory<Arranging>>,
-        wanted: Wanted,
+        wanted: RowsToKeep,
     ) -> Result<Self> {
         let table = &source.hierarchies[series.last];
         if let Some(message) = &series.unreadable {
@@ -95,7 +95,7 @@ struct Task {
     input: SendableRecordBatchStream,
     reader: LastReader,
     check: Arc<LastCheck>,
-    wanted: Arc<Wanted>,
+    wanted: Arc<RowsToKeep>,
     memory: Arc<ReleaseMemory<Arranging>>,
     partition: usize,
 }
@@ -123,7 +123,7 @@ fn layout(release: &Release, source: &Source, series: &SeriesSpec) -> Result<Las
         Changes::Publish => Vec::new(),
     };
     Ok(LastLayout {
-        cohort: schema.index_of(&last_column(crate::engine::options::COHORT))?,
+        cohort: schema.index_of(&last_column(COHORT))?,
         quasi_identifiers: source
             .binding
             .quasi_identifiers

@@ -7,9 +7,10 @@
 //!     └───────┬───────┘                   │
 //!        who is here?                     │        by the hash of each person
 //!        ├ newcomers ─► method            │        new cohorts, or they wait
-//!        └ cohorts: all here, requirement holds?
-//!             no ─► rows of the last release ◄┘    read once, verified, kept where they are needed
-//!             yes ─► tonight's rows
+//!        └ cohorts: all here?
+//!             no ─► rows of the last release ◄┤    read once, verified, kept where they are needed
+//!             yes ─► tonight's rows           │
+//!              └ requirement fails: values of ┘    in tonight's ranges
 //!        verify, emit in the order of ids
 //! ```
 //!

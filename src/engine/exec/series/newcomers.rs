@@ -24,7 +24,7 @@ pub(super) struct NewCohorts {
 }
 
 /// Groups newcomers among themselves: the method sees their rows alone.
-pub(super) struct Newcomers<'a> {
+pub(super) struct CohortBuilder<'a> {
     pub(super) builder: &'a ClassBuilder<'a>,
     pub(super) memory: &'a ReleaseMemory<Arranging>,
     /// Tonight's rows, each at the position of its number.
@@ -34,7 +34,7 @@ pub(super) struct Newcomers<'a> {
     pub(super) threads: usize,
 }
 
-impl Newcomers<'_> {
+impl CohortBuilder<'_> {
     /// The cohorts of those who fit together; the others wait.
     pub(super) fn group(&self, requirement: &Requirement, members: &Members) -> Result<NewCohorts> {
         if self.rows.len() < requirement.k as usize {
@@ -62,7 +62,7 @@ impl Newcomers<'_> {
             keys: &keys,
             cancel: self.builder.cancel,
         };
-        let Some((classes, _)) = self.builder.newcomers(&mut rows, &job)? else {
+        let Some(classes) = self.builder.newcomers(&mut rows, &job)? else {
             return Ok(NewCohorts::default());
         };
         let in_classes = rows.ids(0..classes.rows());

@@ -6,21 +6,23 @@ use datafusion::common::{Result, exec_err, internal_err};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
-use super::arrangement::{Arrangement, Published, Rows, is_of, place, published};
-use super::last::{Last, Wanted};
+use super::arrangement::{Arrangement, Published, Rows, check_classes, is_of, published_classes};
+use super::last::{Last, RowsToKeep};
 use super::members::State;
-use super::newcomers::{NewCohorts, Newcomers};
+use super::newcomers::{CohortBuilder, NewCohorts};
 use crate::columnar::{CodedTable, Coding, Cohorts, Domain, LastRows, ReleaseTable};
 use crate::engine::exec::form::ClassBuilder;
 use crate::engine::exec::memory::{Arranging, Emitting, OutputShape, ReleaseMemory};
 use crate::engine::exec::metrics::SeriesFigures;
 use crate::engine::exec::pipeline::{Release, Resolved, Source};
 use crate::engine::exec::requirement::RequirementBuilder;
-use crate::engine::options::{Newcomers as WhatNewcomersDo, SeriesSpec};
+use crate::engine::options::{Newcomers, SeriesSpec};
 use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::lost_by;
-use crate::model::series::{Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence};
+use crate::model::series::{
+    Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence, member,
+};
 use crate::model::{
     Classes, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
 };
@@ -77,8 +79,9 @@ struct Arranged {
 
 impl Night<'_> {
     /// 1. Rows are coded as in every release; each person is looked up in the state.
-    /// 2. Whole cohorts that meet the requirement live; newcomers are grouped among themselves.
-    /// 3. The last release is read and verified, and rows of cohorts that do not live are kept.
+    /// 2. Cohorts that are whole and meet the requirement live; newcomers are grouped among themselves.
+    /// 3. The last release is read and verified, and rows that may be published again, or lend their values to a cohort
+    ///    that fails the requirement, are kept.
     /// 4. All classes are verified: rows and requirement as in every release, and that the persons of every class
     ///    are those whose hash its id is.
     pub(super) fn form(
@@ -98,14 +101,15 @@ impl Night<'_> {
         let new = self.new_cohorts(&tonight, &memory, &builder)?;
         let (memory, last) = self.read_last(memory, &tonight)?;
         let of_last = self.requirement_of_last(&builder, &last.rows)?;
-        let kept = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
+        let last_rows = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
         release.cancel.check()?;
-        let fates = self.fates(&tonight, &last, &kept, &of_last);
-        let published = published(self.members(), &fates, &new);
-        let arrangement = Arrangement { published, tonight: &tonight.rows, new: &new, last: kept };
+        let fates = self.fates(&tonight, &last, &last_rows, &of_last);
+        let published = published_classes(self.members(), &fates, &new);
+        let arrangement =
+            Arrangement { published, tonight: &tonight.rows, new: &new, last: last_rows };
         let timer = release.metrics.verify_time.timer();
         self.verify(&tonight, &arrangement)?;
-        if self.is_never() {
+        if self.keeps_values() {
             self.verify_last(&last.rows, &arrangement, &of_last)?;
         }
         timer.done();
@@ -125,7 +129,7 @@ impl Night<'_> {
     }
 
     /// Whether cohorts that live publish the values of the last release.
-    fn is_never(&self) -> bool {
+    fn keeps_values(&self) -> bool {
         self.series.changes == Changes::Never
     }
 
@@ -151,7 +155,7 @@ impl Night<'_> {
         let attendance = Attendance::of(&table.persons, members, &release.cancel)?;
         memory.reserve_method(attendance.newcomer_bytes())?;
         let newcomers = attendance.newcomers(&table.persons);
-        self.check_persons(newcomers.repeated)?;
+        self.check_one_row_each(newcomers.repeated)?;
         let requirement = builder.requirement(&table)?;
         let rows = Groups::of(&attendance.cohort_of, members.cohorts().len());
         let present = members.cohorts().iter().zip(&attendance.present);
@@ -177,12 +181,12 @@ impl Night<'_> {
         memory: &ReleaseMemory<Arranging>,
         builder: &ClassBuilder,
     ) -> Result<NewCohorts> {
-        if self.series.newcomers == WhatNewcomersDo::Wait {
+        if self.series.newcomers == Newcomers::Wait {
             return Ok(NewCohorts::default());
         }
         let Tonight { table, newcomers: rows, requirement, .. } = tonight;
-        let newcomers = Newcomers { builder, memory, table, rows, threads: self.release.threads };
-        newcomers.group(requirement, self.members())
+        let cohorts = CohortBuilder { builder, memory, table, rows, threads: self.release.threads };
+        cohorts.group(requirement, self.members())
     }
 
     fn work_bytes(&self, rows: usize) -> usize {
@@ -194,7 +198,7 @@ impl Night<'_> {
         ties::work_bytes(rows).max(attendance + arranged) + classes * BYTES_OF_CLASS
     }
 
-    fn check_persons(&self, again: usize) -> Result<()> {
+    fn check_one_row_each(&self, again: usize) -> Result<()> {
         match &self.release.spec.privacy_unit {
             Some(unit) if again > 0 => exec_err!(
                 "privacy_unit '{}': {again} rows are not the only one of their person, and a series needs one row for \
@@ -208,7 +212,7 @@ impl Night<'_> {
     /// Which cohorts may publish rows of the last release tonight.
     fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
         let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
-            (true, _) => self.is_never() || !tonight.holds[cohort],
+            (true, _) => self.keeps_values() || !tonight.holds[cohort],
             (false, leavers) => leavers == Leavers::Hold,
         };
         (0..tonight.is_whole.len()).map(may_repeat).collect()
@@ -218,12 +222,12 @@ impl Night<'_> {
         &self,
         tonight: &Tonight,
         last: &Last,
-        kept: &Groups,
+        last_rows: &Groups,
         of_last: &Requirement,
     ) -> Vec<Fate> {
         let of_last = self
-            .is_never()
-            .then(|| kept.which_hold(&tonight.is_whole, of_last, &last.rows.modelled));
+            .keeps_values()
+            .then(|| last_rows.which_hold(&tonight.is_whole, of_last, &last.rows.modelled));
         let holds = of_last.as_ref().unwrap_or(&tonight.holds);
         let fate = |cohort: usize| {
             let presence = Presence {
@@ -244,7 +248,7 @@ impl Night<'_> {
     ) -> Result<(ReleaseMemory<Arranging>, Last)> {
         let memory = Arc::new(memory);
         let keep = self.may_repeat(tonight);
-        let wanted = Wanted { members: Arc::clone(&self.state.members), keep };
+        let wanted = RowsToKeep { members: Arc::clone(&self.state.members), keep };
         let last = Last::read(self.release, self.source, self.series, &memory, wanted);
         let last = self.handle.block_on(last)?;
         match Arc::into_inner(memory) {
@@ -269,14 +273,14 @@ impl Night<'_> {
     fn verify(&self, tonight: &Tonight, arrangement: &Arrangement) -> Result<()> {
         let Tonight { table, requirement, .. } = tonight;
         let is_checked = |of: &Published| match of.rows {
-            Rows::Live(_) => !self.is_never(),
+            Rows::Live(_) => !self.keeps_values(),
             Rows::New(_) => true,
             Rows::Kept(_) | Rows::Repeated(_) => false,
         };
         let classes: Vec<&Published> =
             arrangement.published.iter().filter(|of| is_checked(of)).collect();
         let rows_of = |of: &Published| arrangement.tonight_rows(of);
-        place(table.rows.len(), &classes, &rows_of, &|placement| {
+        check_classes(table.rows.len(), &classes, &rows_of, &|placement| {
             check_placement(placement, requirement, &table.modelled)
         })?;
         let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
@@ -305,7 +309,7 @@ impl Night<'_> {
             Rows::Live(cohort) => arrangement.last.rows(cohort),
             _ => &[],
         };
-        place(last.cohort_of.len(), &classes, &rows_of, &|placement| {
+        check_classes(last.cohort_of.len(), &classes, &rows_of, &|placement| {
             check_placement(placement, requirement, &last.modelled)
         })
     }
@@ -371,8 +375,8 @@ impl Night<'_> {
         let row_bytes = table.rows.bytes().checked_div(tonight).unwrap_or(size_of::<u64>());
         let file = memory.place(classes.rows() * row_bytes, "codes")?;
         let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
-        let moves = &mut arrangement.moves(tonight as u32, self.is_never());
-        table.rows.copy_rows(&mut rows, moves)?;
+        let sources = &mut arrangement.row_sources(tonight as u32, self.keeps_values());
+        table.rows.copy_rows(&mut rows, sources)?;
         let axes: Vec<&Axis> = table.domains.iter().map(|domain| &domain.axis).collect();
         let is_own = |class: usize| !matches!(arrangement.published[class].rows, Rows::Repeated(_));
         let lost = lost_by(&rows, &classes, &axes, &is_own);
@@ -424,8 +428,8 @@ fn domains_and_keys(table: CodedTable) -> (Arc<[Domain]>, RowKeys) {
 fn members_of(table: &CodedTable, new: &NewCohorts) -> Vec<Member> {
     let of_cohort = |(cohort, id): (usize, &u64)| {
         let person = |row: &u32| table.persons[*row as usize];
-        let member = |person: u128| [(person >> 64) as u64, person as u64, *id];
-        new.rows.rows(cohort).iter().map(person).map(member).collect::<Vec<Member>>()
+        let of_person = |person: u128| member(person, *id);
+        new.rows.rows(cohort).iter().map(person).map(of_person).collect::<Vec<Member>>()
     };
     let mut members: Vec<Member> = new.ids.iter().enumerate().flat_map(of_cohort).collect();
     members.par_sort_unstable();

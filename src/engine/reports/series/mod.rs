@@ -199,23 +199,20 @@ async fn persons(
     let smallest = crowds.smallest.map(|smallest| smallest as f64);
     let least = k.map(f64::from);
     let large_enough = smallest.zip(least).is_some_and(|(smallest, least)| smallest >= least);
-    let nobody = |name: &'static str, share: Option<f64>| {
-        Measure::of_table(name, share).against(Some(0.0), share == Some(0.0))
-    };
     let below_k = match k {
-        Some(_) => nobody("crowd_below_k", share(crowds.below_k)),
+        Some(_) => Measure::none_expected("crowd_below_k", share(crowds.below_k)),
         None => Measure::of_table("crowd_below_k", None),
     };
     let mut measures = vec![
         Measure::of_table("persons", Some(crowds.persons as f64)),
         Measure::of_table("crowd_min", smallest).against(least, large_enough),
         below_k,
-        nobody("alone", share(crowds.alone)),
+        Measure::none_expected("alone", share(crowds.alone)),
         Measure::of_table("unplaced", unplaced),
     ];
     let differenced = told.iter().enumerate().map(|(column, persons)| {
         let found = (crowds.persons > 0).then_some(*persons as f64);
-        nobody("differenced", found).of_column(column)
+        Measure::none_expected("differenced", found).of_column(column)
     });
     measures.extend(differenced);
     Ok(measures)

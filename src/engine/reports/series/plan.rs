@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
 use super::{RegisterSpec, ReleaseSpec, SeriesSpec};
 use crate::columnar::{PublishedForm, grouped_type};
-use crate::engine::options::{Assignment, Options, find_column};
+use crate::engine::options::{Assignment, COHORT, HELD, Options, find_column};
 use crate::engine::reports::grouping::{converted, keys_of};
 use crate::engine::reports::plan::{
     add_tables, checked_k, mistake, original_input, report, type_of,
@@ -20,9 +20,7 @@ use crate::measure::Targets;
 
 const PLACE: &str = "series_report";
 const REGISTER: &str = "series_report, the register";
-const COHORT: &str = "cohort";
 const CLASS_ID: &str = "class_id";
-const HELD: &str = "held";
 
 /// Plans `series_report(first, second, …)`, with or without a register of the persons.
 pub fn plan_series_report(
@@ -232,7 +230,7 @@ impl<'a> Wanted<'a> {
             }
             return Ok(None);
         };
-        whole(&format!("release {number}"), schema, &class)?;
+        check_whole_number(&format!("release {number}"), schema, &class)?;
         Ok(Some(class))
     }
 
@@ -293,7 +291,7 @@ fn names(columns: &[String]) -> impl Iterator<Item = &str> {
     columns.iter().map(String::as_str)
 }
 
-fn whole(place: &str, schema: &DFSchema, column: &Column) -> Result<()> {
+fn check_whole_number(place: &str, schema: &DFSchema, column: &Column) -> Result<()> {
     let data_type = type_of(schema, column)?;
     if data_type.is_integer() {
         return Ok(());
@@ -329,10 +327,10 @@ impl Register {
             })
         };
         let (person, release) = (column("person")?, column("release")?);
-        whole("the register", schema, &release)?;
+        check_whole_number("the register", schema, &release)?;
         let class = named(schema, "class");
         if let Some(class) = &class {
-            whole("the register", schema, class)?;
+            check_whole_number("the register", schema, class)?;
         }
         let mut quasi_identifiers = Vec::new();
         let mut spec = RegisterSpec::Classes;

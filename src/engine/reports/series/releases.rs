@@ -214,9 +214,6 @@ impl<'a> Releases<'a> {
             let cohorts = self.spec.cohorts.then(|| self.states.iter().filter(|state| is(state)));
             cohorts.map(|cohorts| cohorts.count() as f64)
         };
-        let none = |name: &'static str, found: Option<f64>| {
-            Measure::of_table(name, found).against(Some(0.0), found == Some(0.0))
-        };
         let least = targets.k.map(f64::from);
         let smallest = self.smallest.map(|rows| rows as f64);
         let large_enough = smallest.zip(least).is_some_and(|(rows, least)| rows >= least);
@@ -224,13 +221,17 @@ impl<'a> Releases<'a> {
             Measure::of_table("releases", Some(self.spec.releases.len() as f64)),
             Measure::of_table("cohorts", count(&|_| true)),
             Measure::of_table("smallest_cohort", smallest).against(least, large_enough),
-            none("cohorts_resized", count(&|state| state.is_resized)),
+            Measure::none_expected("cohorts_resized", count(&|state| state.is_resized)),
         ];
         if self.spec.cohorts && !self.spec.quasi_identifiers.is_empty() {
-            measures.push(none("divided_cohorts", count(&|state| state.is_divided)));
+            let divided = count(&|state| state.is_divided);
+            measures.push(Measure::none_expected("divided_cohorts", divided));
         }
         measures.push(match self.held_is_published {
-            true => none("held_cohorts_changed", count(&|state| state.held_has_changed)),
+            true => {
+                let changed = count(&|state| state.held_has_changed);
+                Measure::none_expected("held_cohorts_changed", changed)
+            }
             false => Measure::of_table("held_cohorts_changed", None),
         });
         for (column, risk) in self.risks.iter().enumerate() {
@@ -265,15 +266,15 @@ impl<'a> Releases<'a> {
             release.classes.values[column].set(class.number, counts);
         }
         if self.spec.cohorts {
-            let night = self.states[at].next(number, class.rows, class.digest, class.is_held);
+            let repeats = self.states[at].next(number, class.rows, class.digest, class.is_held);
             self.states[at].is_divided |= class.is_divided;
             if release.nights.len() <= at {
                 release.nights.resize(at + 1, CohortNight::default());
             }
             let is_told = self.spec.releases[number].held.is_some();
-            let is_held = if is_told { class.is_held } else { night };
+            let is_held = if is_told { class.is_held } else { repeats };
             release.nights[at] =
-                CohortNight { is_published: true, is_repeated: night || is_held, is_held };
+                CohortNight { is_published: true, is_repeated: repeats || is_held, is_held };
         }
     }
 
