@@ -85,6 +85,8 @@ const TABLED_CODES: u32 = 128;
 #[derive(Debug)]
 pub(in crate::method) struct Losses<'a> {
     axes: &'a [Axis],
+    /// How much a cell of each axis counts.
+    weights: Vec<f32>,
     /// By smallest and largest code; empty for an axis of many codes.
     tables: Vec<Vec<f32>>,
     /// The axes on which cells can be missing.
@@ -93,12 +95,18 @@ pub(in crate::method) struct Losses<'a> {
 
 impl<'a> Losses<'a> {
     pub(in crate::method) fn new(axes: &'a [Axis]) -> Self {
-        let table = |axis: &Axis| {
+        Self::weighted(axes, &vec![1.0; axes.len()])
+    }
+
+    /// The same where a cell of each axis counts so much.
+    pub(in crate::method) fn weighted(axes: &'a [Axis], weights: &[f64]) -> Self {
+        let weights: Vec<f32> = weights.iter().map(|weight| *weight as f32).collect();
+        let table = |(axis, weight): (&Axis, &f32)| {
             if axis.codes > TABLED_CODES {
                 return Vec::new();
             }
             let loss = |low: u32, high: u32| match low <= high {
-                true => axis.loss(low, high) as f32,
+                true => axis.loss(low, high) as f32 * weight,
                 false => 0.0,
             };
             (0..axis.codes)
@@ -106,7 +114,7 @@ impl<'a> Losses<'a> {
                 .collect()
         };
         let gaps = (0..axes.len()).filter(|axis| axes[*axis].missing).collect();
-        Self { axes, tables: axes.iter().map(table).collect(), gaps }
+        Self { axes, tables: axes.iter().zip(&weights).map(table).collect(), weights, gaps }
     }
 
     /// What one row loses on one axis in a class with these codes.
@@ -114,7 +122,7 @@ impl<'a> Losses<'a> {
     pub(in crate::method) fn on(&self, axis: usize, low: u32, high: u32) -> f32 {
         let table = &self.tables[axis];
         if table.is_empty() {
-            return self.axes[axis].loss(low, high) as f32;
+            return self.axes[axis].loss(low, high) as f32 * self.weights[axis];
         }
         table[(low * self.axes[axis].codes + high) as usize]
     }
@@ -173,7 +181,7 @@ impl<'a> Losses<'a> {
         missing: &[u32; W],
     ) -> f64 {
         let mixed = self.gaps.iter().filter(|axis| bounds.high[**axis].get() > 0);
-        mixed.map(|axis| f64::from(missing[*axis])).sum()
+        mixed.map(|axis| f64::from(missing[*axis]) * f64::from(self.weights[*axis])).sum()
     }
 
     /// What a row is spared within these bounds.
@@ -184,7 +192,8 @@ impl<'a> Losses<'a> {
         codes: &[C; W],
     ) -> f64 {
         let mixed = self.gaps.iter().filter(|axis| bounds.high[**axis].get() > 0);
-        mixed.map(|axis| f64::from(u8::from(codes[*axis].get() == 0))).sum()
+        let is_missing = |axis: &&usize| codes[**axis].get() == 0;
+        mixed.filter(is_missing).map(|axis| f64::from(self.weights[*axis])).sum()
     }
 
     /// What these rows lose together within these bounds.

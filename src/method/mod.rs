@@ -17,6 +17,7 @@ mod option;
 pub mod partition;
 #[cfg(test)]
 mod promises;
+mod refine;
 mod registry;
 mod settings;
 pub mod slicing;

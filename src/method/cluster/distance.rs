@@ -20,7 +20,6 @@
 //! whole column, and s counts all rows. 0/0 is 0. Costs are fixed-point integers, so that sums do not depend on
 //! the order of the columns and equal distances are equal.
 
-use super::boxes::{AddedLoss, Extent, stretches};
 use crate::hierarchy::{Axis, Shape};
 
 /// Fixed-point scale of a cost.
@@ -53,11 +52,6 @@ pub(super) struct Distance {
     pub(super) charges_missing: bool,
 }
 
-impl Distance {
-    /// The loss of what is published, of which a missing cell has none.
-    pub(super) const LOSS: Self = Self { metric: Metric::Ncp, charges_missing: false };
-}
-
 /// One quasi-identifier with everything a distance looks up.
 #[derive(Debug)]
 pub(super) struct Column<'a> {
@@ -71,8 +65,6 @@ pub(super) struct Column<'a> {
     end: Vec<f64>,
     /// Value of each node of a hierarchy.
     nodes: Vec<f64>,
-    /// Value of every stretch by its ends; empty for sets, columns of many codes and entropies.
-    stretches: Vec<f32>,
     /// Value of a missing cell, and of everything joined.
     missing: f64,
     top: f64,
@@ -98,17 +90,6 @@ pub(super) struct Part {
     members: Vec<u32>,
 }
 
-impl Part {
-    pub(super) fn extent(&self) -> Extent {
-        Extent {
-            low: self.low,
-            high: self.high,
-            charged: self.charged as f32,
-            value: self.value as f32,
-        }
-    }
-}
-
 impl<'a> Column<'a> {
     /// The column whose values occur `counts` times, by code.
     pub(super) fn new(
@@ -126,7 +107,6 @@ impl<'a> Column<'a> {
             start: Vec::new(),
             end: Vec::new(),
             nodes: Vec::new(),
-            stretches: Vec::new(),
             missing: 0.0,
             top: 1.0,
             set_offset: 0.0,
@@ -137,9 +117,6 @@ impl<'a> Column<'a> {
         match distance.metric {
             Metric::Entropy(constant) => column.prepare_entropy(counts, constant),
             Metric::Ncp => column.prepare_ncp(),
-        }
-        if distance.metric == Metric::Ncp {
-            column.stretches = stretches(&column);
         }
         column.inverse = (0..axis.codes).map(|code| column.own_inverse(code)).collect();
         let values = column.inverse.iter().skip(usize::from(axis.missing)).copied();
@@ -391,41 +368,6 @@ impl<'a> Column<'a> {
     /// What the rows of a group lose together in this column, weighted; for the NCP metric.
     pub(super) fn loss(&self, part: &Part) -> f64 {
         self.weight * f64::from(part.charged) * part.value
-    }
-
-    /// What a row with this code would add to the losses of groups.
-    pub(super) fn added_by(&self, code: u32) -> AddedLoss<'_> {
-        AddedLoss {
-            column: self,
-            stretches: &self.stretches,
-            is_set: self.axis.shape == Shape::Set,
-            code,
-            own: self.inverse[code as usize] as f32,
-            weight: self.weight as f32,
-        }
-    }
-
-    /// By how much the losses of two groups grow if they are one; `extents` is the short form of `parts`.
-    pub(super) fn added_by_joining(
-        &self,
-        extents: (&Extent, &Extent),
-        parts: (&Part, &Part),
-    ) -> f64 {
-        if self.stretches.is_empty() {
-            return self.joined_loss(parts.0, parts.1) - self.loss(parts.0) - self.loss(parts.1);
-        }
-        let (one, other) = extents;
-        let ends = one.low.min(other.low) * self.axis.codes + one.high.max(other.high);
-        let joined = (one.charged + other.charged) * self.stretches[ends as usize];
-        let before = one.charged * one.value + other.charged * other.value;
-        self.weight * f64::from(joined - before)
-    }
-
-    /// By how much that grows if a row joins.
-    pub(super) fn added_loss(&self, part: &Part, code: u32) -> f64 {
-        let joined = self.joined(part, code);
-        let own = joined * self.inverse[code as usize];
-        self.weight * (own + f64::from(part.charged) * (joined - part.value))
     }
 }
 

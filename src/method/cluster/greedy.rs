@@ -24,8 +24,6 @@ pub(super) enum Start {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) columns: &'a [Column<'a>],
-    /// The same columns with the loss for a distance, by which groups are dissolved; empty if none is.
-    pub(super) loss_columns: &'a [Column<'a>],
     pub(super) start: Start,
     pub(super) k: u32,
     /// The models beside k.
@@ -37,17 +35,18 @@ pub(super) struct Rules<'a> {
     pub(super) block: u64,
 }
 
-impl<'a> Rules<'a> {
-    /// The column of persons whose rows follow each other into a group: where only numbers of different values are
-    /// asked for, which more rows cannot lower.
-    pub(super) fn persons_to_follow(&self) -> Option<&'a SensitiveColumn> {
-        let unit = self.models.iter().find_map(|model| match model {
-            Model::Distinct { column, unit: true, .. } => Some(*column),
-            _ => None,
-        });
-        let is_count = |model: &Model| matches!(model, Model::Distinct { .. });
-        self.sensitive.get(unit.filter(|_| self.models.iter().all(is_count))?)
-    }
+/// The column of persons whose rows follow each other into a group: where only numbers of different values are
+/// asked for, which more rows cannot lower.
+pub(super) fn persons_to_follow<'a>(
+    models: &[Model],
+    sensitive: &'a [SensitiveColumn],
+) -> Option<&'a SensitiveColumn> {
+    let unit = models.iter().find_map(|model| match model {
+        Model::Distinct { column, unit: true, .. } => Some(*column),
+        _ => None,
+    });
+    let is_count = |model: &Model| matches!(model, Model::Distinct { .. });
+    sensitive.get(unit.filter(|_| models.iter().all(is_count))?)
 }
 
 /// Nodes of the trie that searches may look at for a row, on average, before the block is called too large.
@@ -99,7 +98,8 @@ pub(super) struct Growth<'a> {
 impl<'a> Growth<'a> {
     pub(super) fn new(rules: Rules<'a>, tuples: &'a Tuples, tallies: Vec<Tally<'a>>) -> Self {
         let slots: Vec<u32> = (0..tuples.rows() as u32).collect();
-        let slot_of = rules.persons_to_follow().map(|_| slots.clone()).unwrap_or_default();
+        let follows = persons_to_follow(rules.models, rules.sensitive);
+        let slot_of = follows.map(|_| slots.clone()).unwrap_or_default();
         Self {
             rules,
             tuples,
@@ -146,7 +146,6 @@ impl<'a> Growth<'a> {
         }
         self.collect_free_rows();
         self.place_leftovers()?;
-        self.refine()?;
         Ok(Grown::Groups(self.groups))
     }
 
@@ -254,7 +253,8 @@ impl<'a> Growth<'a> {
     /// Lets the free rows of a tuple join a group that has other rows of that tuple and of the same person: they lose
     /// nothing there, and somewhere else they would tell two classes of one person.
     fn follow_persons(&mut self, group: &mut Group) {
-        let Some(persons) = self.rules.persons_to_follow() else { return };
+        let Rules { models, sensitive, .. } = self.rules;
+        let Some(persons) = persons_to_follow(models, sensitive) else { return };
         let person = |position: usize| persons.codes[self.tuples.ids[position] as usize];
         let mut leaves = std::mem::take(&mut self.leaves);
         leaves.sort_unstable();

@@ -74,14 +74,12 @@
 //! clustering techniques", 2007; Xu et al., "Utility-based anonymization using local recoding", 2006.
 
 mod bottom_up;
-mod boxes;
 mod cost_cache;
-mod dissolve;
 mod distance;
 mod greedy;
 mod leftovers;
 mod method;
-mod refine;
+mod refined;
 mod trie;
 mod tuples;
 
@@ -90,12 +88,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use self::bottom_up::bottom_up;
-use self::boxes::stretch_bytes;
 use self::distance::{Column, Constant, Distance, Metric};
-use self::greedy::{Group, Grown, Growth, Rules, Start};
+use self::greedy::{Group, Grown, Growth, Rules, Start, persons_to_follow};
 pub(super) use self::method::{BOTTOM_UP, K_MEMBER, KAIM};
+use self::refined::refined;
 use self::tuples::Tuples;
+use super::bounds::Losses;
 use super::partition::{Job, Split};
+use super::refine::Context;
 use super::{Variant, blocks};
 use crate::error::{Error, Result};
 use crate::hierarchy::Axis;
@@ -137,8 +137,7 @@ impl Clustering {
     /// groups of a block, and blocks of 4 096 cost it 1.5 % (measured on `sample_census`).
     pub fn default_block_rows(self) -> usize {
         match self {
-            Self::Kaim => 16_384,
-            Self::KMember => 65_536,
+            Self::Kaim | Self::KMember => 65_536,
             Self::BottomUp => 4_096,
         }
     }
@@ -219,10 +218,6 @@ pub fn cluster(
     let variant = options.variant;
     let counts = Counts::new(rows, job);
     let columns = columns(job, method.distance(variant), &weights, &counts);
-    let loss_columns = match method.is_refined(variant) {
-        true => self::columns(job, Distance::LOSS, &weights, &counts),
-        false => Vec::new(),
-    };
     let clustered = match method {
         Clustering::KMember => with_rows!(rows, rows => complete_rows(rows, job)),
         Clustering::Kaim | Clustering::BottomUp => rows.len(),
@@ -233,13 +228,25 @@ pub fn cluster(
     })?;
     let single = |model| Requirement { k: 1, models: vec![model] };
     let singles: Vec<Requirement> = job.requirement.models.iter().cloned().map(single).collect();
-    let work = Work { method, options, job, columns, loss_columns, global: &global, singles };
+    let work = Work { method, options, job, columns, global: &global, singles };
     let (mut sizes, mut start) = (Vec::new(), 0);
     for block in work.all(rows, &blocks)? {
         sizes.extend(block.sizes);
         let len = block.targets.len();
         rows.permute_from(start, block.targets);
         start += len;
+    }
+    let follows = persons_to_follow(&job.requirement.models, job.sensitive);
+    // Rows that followed their person stay together.
+    if method.is_refined(variant) && follows.is_none() {
+        let context = Context {
+            job,
+            losses: Losses::weighted(job.axes, &weights),
+            global: &global,
+            split: options.split,
+            effort: refined::EFFORT,
+        };
+        sizes = with_rows!(rows, rows => refined(rows, &blocks, &sizes, &context))?;
     }
     Classes::from_sizes(&sizes)
 }
@@ -250,7 +257,6 @@ struct Work<'a> {
     options: &'a Options<'a>,
     job: &'a Job<'a>,
     columns: Vec<Column<'a>>,
-    loss_columns: Vec<Column<'a>>,
     global: &'a GlobalShares,
     /// Every model alone.
     singles: Vec<Requirement>,
@@ -311,7 +317,6 @@ impl Work<'_> {
         let Self { method, options, job, .. } = *self;
         let rules = Rules {
             columns: &self.columns,
-            loss_columns: &self.loss_columns,
             start: method.start(options.variant),
             k: job.requirement.k,
             models: &job.requirement.models,
@@ -365,7 +370,7 @@ pub fn block_bytes(codes: impl Iterator<Item = u32>, rows: usize) -> usize {
     const CELL: usize = 4 + 4 + 24 + 48;
     const CODE: usize = 64;
     const ROW: usize = 180;
-    let columns = codes.map(|codes| codes as usize * CODE + stretch_bytes(codes) + rows * CELL);
+    let columns = codes.map(|codes| codes as usize * CODE + rows * CELL);
     columns.sum::<usize>() + rows * ROW
 }
 

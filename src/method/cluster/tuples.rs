@@ -72,11 +72,6 @@ impl Tuples {
         (0..self.len()).flat_map(|tuple| self.positions(tuple).map(move |_| tuple as u32)).collect()
     }
 
-    /// The codes of a tuple, column by column.
-    pub(super) fn codes_of(&self, tuple: u32) -> Vec<u32> {
-        self.codes.iter().map(|codes| codes[tuple as usize]).collect()
-    }
-
     /// The center of the rows at these positions, given the tuple of every row.
     pub(super) fn center(
         &self,

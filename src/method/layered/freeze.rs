@@ -1,9 +1,8 @@
 //! Layers: what can be a class at the present rungs is frozen, the rest climbs.
 
-use super::cut::Cutter;
 use super::ladder::Ladder;
 use super::sketch::{Ready, Sketch};
-use super::{Class, Context};
+use super::{Class, Context, Cutter};
 use crate::error::Result;
 use crate::method::bounds::{Bounds, Losses, order_by, smallest_first};
 use crate::method::counter::node_key;

@@ -1,7 +1,6 @@
 //! Rows that no layer froze find a class.
 
-use super::Class;
-use super::cut::Cutter;
+use super::{Class, Cutter};
 use crate::error::Result;
 use crate::method::bounds::{Nearest, cheapest};
 use crate::model::{Code, Row};

@@ -58,30 +58,31 @@
 //! **Source.** None: the freezing of [`classfly`](super::classfly) joined with the cuts of
 //! [`partition`](super::partition). In no paper that we know.
 
-mod class;
-mod cut;
 mod freeze;
 mod ladder;
 mod leftovers;
 mod method;
-mod neighbourhood;
-mod refine;
 mod sketch;
-mod trim;
-mod undo;
 
-use self::class::{Class, in_order};
-use self::cut::Cutter;
+use std::ops::Range;
+
 use self::freeze::Layers;
 pub(super) use self::method::LAYERED;
-use super::bounds::{Losses, order_by};
+use super::bounds::Losses;
 use super::partition::{Cut, Split, partition_rows};
+use super::refine::{Class, Context, Cutter, Effort, arrange, refine};
 use super::{Job, blocks};
 use crate::error::{Error, Result};
 use crate::model::{Classes, Code, GlobalShares, Row, RowTable, Tally, map_parts, with_rows};
 
 /// Rows of a block.
 pub const BLOCK_ROWS: usize = 65_536;
+
+/// Refinement compares a class with the others of a neighbourhood of 20k classes, within these bounds: the
+/// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
+const NEIGHBOURHOOD: Range<usize> = 256..1024;
+/// How many cells it may look at for each cell of the table.
+const LOOKS: f64 = 40.0;
 
 /// How the method may work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,21 +141,6 @@ pub fn work_bytes(row_bytes: usize, rows: usize, k: usize, threads: usize) -> us
     in_work * (4 * row_bytes + 208)
 }
 
-/// What all threads share.
-#[derive(Debug)]
-struct Context<'a> {
-    job: &'a Job<'a>,
-    losses: Losses<'a>,
-    global: &'a GlobalShares,
-    split: Split,
-}
-
-impl Context<'_> {
-    fn k(&self) -> usize {
-        self.job.requirement.k as usize
-    }
-}
-
 fn layered_rows<C: Code, const W: usize>(
     rows: &mut [Row<C, W>],
     job: &Job,
@@ -164,8 +150,9 @@ fn layered_rows<C: Code, const W: usize>(
     let global = GlobalShares::new(job.requirement, job.sensitive);
     Tally::new(job.requirement, job.sensitive, &global)
         .check_whole_table(rows.iter().map(|row| row.id))?;
-    let context =
-        Context { job, losses: Losses::new(job.axes), global: &global, split: options.split };
+    let effort = effort(job);
+    let losses = Losses::new(job.axes);
+    let context = Context { job, losses, global: &global, split: options.split, effort };
     let blocks = blocks::cut(rows, job, &global, block_rows)?;
     let done =
         map_parts(blocks::slices(rows, &blocks), &|block| work(block, &context, options.suppress));
@@ -182,6 +169,11 @@ fn layered_rows<C: Code, const W: usize>(
         return Err(Error::bug("layers froze no class"));
     }
     Ok(Layered { classes: Classes::from_sizes(&sizes)?, suppressed })
+}
+
+fn effort(job: &Job) -> Effort {
+    let classes = 20 * job.requirement.k as usize;
+    Effort { looks: LOOKS, neighbourhood: classes.clamp(NEIGHBOURHOOD.start, NEIGHBOURHOOD.end) }
 }
 
 /// Forms the classes of one block and leaves its rows in their order; returns their sizes. Rows behind
@@ -203,28 +195,24 @@ fn work<C: Code, const W: usize>(
             Vec::new()
         }
     };
-    let mut classes = refine::refine(classes, context)?;
+    let mut classes = refine(classes, context)?;
     let mut suppressed = suppressed;
     if !context.job.requirement.models.is_empty() {
         // Layers freeze what has k rows; where models ask for more than that, plain cuts can be better.
-        let cut = refine::refine(cut_only(rows, context)?, context)?;
+        let cut = refine(cut_only(rows, context)?, context)?;
         let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
         let left_out = (suppressed.len() * context.losses.axes().len()) as f64;
         if lost(&cut) < lost(&classes) + left_out {
             (classes, suppressed) = (cut, Vec::new());
         }
     }
-    // An order that the published boxes tell anyway.
-    let bounds = |at: usize| (classes[at].bounds.low, classes[at].bounds.high);
-    let order = order_by(classes.len(), &|a, b| bounds(a).cmp(&bounds(b)));
-    let classes = in_order(classes, &order);
     let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
     if count != rows.len() {
         return Err(Error::bug("layers lost or doubled a row"));
     }
-    let arranged = classes.iter().flat_map(|class| &class.rows).chain(&suppressed);
-    rows.iter_mut().zip(arranged).for_each(|(place, row)| *place = *row);
-    Ok(classes.iter().map(|class| class.rows.len() as u32).collect())
+    let (published, behind) = rows.split_at_mut(count - suppressed.len());
+    behind.copy_from_slice(&suppressed);
+    Ok(arrange(published, classes))
 }
 
 /// The classes of the rounded partition.

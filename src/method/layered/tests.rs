@@ -117,7 +117,9 @@ proptest! {
         let job = table.job();
         let global = GlobalShares::new(job.requirement, &[]);
         let losses = Losses::new(job.axes);
-        let context = Context { job: &job, losses, global: &global, split: Split::LeastLoss };
+        let effort = effort(&job);
+        let context =
+            Context { job: &job, losses, global: &global, split: Split::LeastLoss, effort };
         let RowTable::Byte8(mut rows) = table.rows()? else { unreachable!() };
         rows.sort_unstable_by(|a, b| a.canonical_order(b, job.keys));
         let mut cutter = Cutter::new(&context);
@@ -125,7 +127,7 @@ proptest! {
         leftovers::place(&mut cutter, &mut classes, left)?;
         let total = |classes: &[Class<u8, 8>]| classes.iter().map(Class::total).sum::<f64>();
         let before = total(&classes);
-        let refined = refine::refine(classes, &context)?;
+        let refined = refine(classes, &context)?;
         prop_assert!(total(&refined) <= before + 1e-6);
         for class in &refined {
             prop_assert_eq!(class.bounds, crate::method::bounds::Bounds::of(&class.rows));

@@ -8,11 +8,11 @@ const MOST_ROUNDS: usize = 64;
 
 /// Rows that are published together, with the box around them.
 #[derive(Debug, Clone)]
-pub(super) struct Class<C, const W: usize> {
-    pub(super) rows: Vec<Row<C, W>>,
-    pub(super) bounds: Bounds<C, W>,
+pub(in crate::method) struct Class<C, const W: usize> {
+    pub(in crate::method) rows: Vec<Row<C, W>>,
+    pub(in crate::method) bounds: Bounds<C, W>,
     /// Loss of each row that misses no cell, and of its cells.
-    pub(super) loss: f32,
+    pub(in crate::method) loss: f32,
     cells: [f32; W],
     /// Missing cells by axis, and what the rows are spared for them.
     missing: [u32; W],
@@ -21,7 +21,7 @@ pub(super) struct Class<C, const W: usize> {
 
 impl<C: Code, const W: usize> Class<C, W> {
     /// A class of at least one row.
-    pub(super) fn new(rows: Vec<Row<C, W>>, losses: &Losses) -> Self {
+    pub(in crate::method) fn new(rows: Vec<Row<C, W>>, losses: &Losses) -> Self {
         let bounds = Bounds::of(&rows);
         let (loss, missing) = (losses.of(&bounds), losses.missing(&rows));
         let spared = losses.spared(&bounds, &missing);
@@ -29,17 +29,17 @@ impl<C: Code, const W: usize> Class<C, W> {
     }
 
     /// Loss of all rows.
-    pub(super) fn total(&self) -> f64 {
+    pub(in crate::method) fn total(&self) -> f64 {
         self.rows.len() as f64 * f64::from(self.loss) - self.spared
     }
 
     /// Mean loss of a row.
-    pub(super) fn mean(&self) -> f32 {
+    pub(in crate::method) fn mean(&self) -> f32 {
         (self.total() / self.rows.len() as f64) as f32
     }
 
     /// Loss of one of the rows, or of another one within the bounds.
-    pub(super) fn loss_of(&self, codes: &[C; W], losses: &Losses) -> f64 {
+    pub(in crate::method) fn loss_of(&self, codes: &[C; W], losses: &Losses) -> f64 {
         f64::from(self.loss) - losses.spared_row(&self.bounds, codes)
     }
 
@@ -48,7 +48,12 @@ impl<C: Code, const W: usize> Class<C, W> {
     /// Whatever column is looked at next adds to the cost and takes nothing away, so that most classes are left after
     /// one or two.
     #[inline]
-    pub(super) fn cost_below(&self, codes: &[C; W], losses: &Losses, limit: f64) -> Option<f64> {
+    pub(in crate::method) fn cost_below(
+        &self,
+        codes: &[C; W],
+        losses: &Losses,
+        limit: f64,
+    ) -> Option<f64> {
         let rows = (self.rows.len() + 1) as f64;
         let mut cost = self.loss_of(codes, losses);
         for (axis, code) in codes.iter().enumerate().take(losses.axes().len()) {
@@ -72,14 +77,14 @@ impl<C: Code, const W: usize> Class<C, W> {
     }
 
     /// Loss of all rows of two classes if they were one.
-    pub(super) fn joined_total(&self, other: &Self, losses: &Losses) -> f64 {
+    pub(in crate::method) fn joined_total(&self, other: &Self, losses: &Losses) -> f64 {
         let bounds = self.bounds.join(&other.bounds);
         let rows = (self.rows.len() + other.rows.len()) as f64;
         let spared = losses.spared(&bounds, &self.missing) + losses.spared(&bounds, &other.missing);
         rows * f64::from(losses.of(&bounds)) - spared
     }
 
-    pub(super) fn add(&mut self, row: Row<C, W>, losses: &Losses) {
+    pub(in crate::method) fn add(&mut self, row: Row<C, W>, losses: &Losses) {
         self.bounds.add(&row.codes);
         losses.count_missing(&mut self.missing, &row.codes);
         self.rows.push(row);
@@ -89,13 +94,13 @@ impl<C: Code, const W: usize> Class<C, W> {
     }
 
     /// Looks at the rows again after some have left.
-    pub(super) fn tighten(&mut self, losses: &Losses) {
+    pub(in crate::method) fn tighten(&mut self, losses: &Losses) {
         *self = Self::new(std::mem::take(&mut self.rows), losses);
     }
 
     /// Gives away rows, fewer than there are, to a class with the bounds `towards`: one by one that
     /// which costs the other least and relieves this one most, or several at once if there are many.
-    pub(super) fn give(
+    pub(in crate::method) fn give(
         &mut self,
         rows: usize,
         towards: &Bounds<C, W>,
@@ -136,7 +141,7 @@ impl<C: Code, const W: usize> Class<C, W> {
     }
 
     /// Takes the rows at these positions out, in this order; [`Class::tighten`] must follow.
-    pub(super) fn take(&mut self, positions: &[usize]) -> Vec<Row<C, W>> {
+    pub(in crate::method) fn take(&mut self, positions: &[usize]) -> Vec<Row<C, W>> {
         let taken = positions.iter().map(|at| self.rows[*at]).collect();
         let mut stays = vec![true; self.rows.len()];
         positions.iter().for_each(|at| stays[*at] = false);
@@ -147,7 +152,7 @@ impl<C: Code, const W: usize> Class<C, W> {
 }
 
 /// The classes in another order.
-pub(super) fn in_order<C, const W: usize>(
+pub(in crate::method) fn in_order<C, const W: usize>(
     classes: Vec<Class<C, W>>,
     order: &[usize],
 ) -> Vec<Class<C, W>> {

@@ -1,20 +1,48 @@
-//! Refinement: rows change hands between neighbouring classes as long as the total loss falls.
+//! Refinement: rows change hands between neighbouring classes as long as the total loss falls (`layered` and `kaim`).
+//!
+//! Nothing of it looks at sensitive values, except that a change which breaks a model is not made.
 
-use std::ops::Range;
+mod class;
+mod cut;
+mod neighbourhood;
+mod trim;
+mod undo;
 
-use super::neighbourhood::Neighbourhood;
-use super::{Class, Context, in_order};
+pub(super) use self::class::{Class, in_order};
+pub(super) use self::cut::Cutter;
+use self::neighbourhood::Neighbourhood;
+use super::Job;
+use super::bounds::{Losses, order_by};
+use super::budget::Budget;
+use super::partition::Split;
 use crate::error::Result;
-use crate::method::budget::Budget;
-use crate::model::{Code, map_parts};
+use crate::model::{Code, GlobalShares, Row, map_parts};
 
-/// Classes are compared with the others of a neighbourhood of 20k classes, within these bounds: the
-/// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
-const NEIGHBOURHOOD: Range<usize> = 256..1024;
+/// What all threads share.
+#[derive(Debug)]
+pub(super) struct Context<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) losses: Losses<'a>,
+    pub(super) global: &'a GlobalShares,
+    /// How the place of a cut is chosen.
+    pub(super) split: Split,
+    pub(super) effort: Effort,
+}
 
-/// How many cells refinement may look at for each cell of the table. Neighbourhoods share them by their losses, because
-/// where much is lost much can be gained.
-const LOOKS: f64 = 40.0;
+/// How much refinement does. Neighbourhoods share the looks by their losses, because where much is lost much can be gained.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Effort {
+    /// How many cells may be looked at for each cell of the table.
+    pub(super) looks: f64,
+    /// A class is compared with at most so many others.
+    pub(super) neighbourhood: usize,
+}
+
+impl Context<'_> {
+    pub(super) fn k(&self) -> usize {
+        self.job.requirement.k as usize
+    }
+}
 
 /// Refines the classes of a block.
 pub(super) fn refine<C: Code, const W: usize>(
@@ -29,7 +57,7 @@ pub(super) fn refine<C: Code, const W: usize>(
     if all <= 0.0 {
         return Ok(neighbourhoods.into_iter().flatten().collect());
     }
-    let budget = Budget::of_cells(LOOKS, rows, context.losses.axes().len());
+    let budget = Budget::of_cells(context.effort.looks, rows, context.losses.axes().len());
     let with_budget = |classes: Vec<Class<C, W>>| {
         let share = lost(&classes) / all;
         (classes, budget.share(share))
@@ -45,14 +73,27 @@ pub(super) fn refine<C: Code, const W: usize>(
     Ok(classes)
 }
 
+/// Puts the rows of classes in the place of all rows, and returns the sizes of the classes, in an order that the published
+/// boxes tell anyway.
+pub(super) fn arrange<C: Code, const W: usize>(
+    rows: &mut [Row<C, W>],
+    classes: Vec<Class<C, W>>,
+) -> Vec<u32> {
+    let bounds = |at: usize| (classes[at].bounds.low, classes[at].bounds.high);
+    let order = order_by(classes.len(), &|a, b| bounds(a).cmp(&bounds(b)));
+    let classes = in_order(classes, &order);
+    let arranged = classes.iter().flat_map(|class| &class.rows);
+    rows.iter_mut().zip(arranged).for_each(|(place, row)| *place = *row);
+    classes.iter().map(|class| class.rows.len() as u32).collect()
+}
+
 /// Halves the classes, each time on the axis on which the halves lie furthest apart.
 fn part<C: Code, const W: usize>(
     classes: Vec<Class<C, W>>,
     context: &Context,
     parts: &mut Vec<Vec<Class<C, W>>>,
 ) {
-    let most = (20 * context.k()).clamp(NEIGHBOURHOOD.start, NEIGHBOURHOOD.end);
-    if classes.len() <= most {
+    if classes.len() <= context.effort.neighbourhood {
         parts.push(classes);
         return;
     }

@@ -32,8 +32,8 @@ struct Group<'w, C, const W: usize> {
 }
 
 /// Decides whether rows may be a class, and cuts groups; one per thread.
-pub(super) struct Cutter<'a> {
-    pub(super) context: &'a Context<'a>,
+pub(in crate::method) struct Cutter<'a> {
+    pub(in crate::method) context: &'a Context<'a>,
     tally: Tally<'a>,
     sorter: Sorter,
     /// Cells that were looked at.
@@ -41,23 +41,26 @@ pub(super) struct Cutter<'a> {
 }
 
 impl<'a> Cutter<'a> {
-    pub(super) fn new(context: &'a Context<'a>) -> Self {
+    pub(in crate::method) fn new(context: &'a Context<'a>) -> Self {
         let job = context.job;
         let tally = Tally::new(job.requirement, job.sensitive, context.global);
         Self { context, tally, sorter: Sorter::default(), looks: 0 }
     }
 
     /// How many cells were looked at since this was asked last.
-    pub(super) fn take_looks(&mut self) -> usize {
+    pub(in crate::method) fn take_looks(&mut self) -> usize {
         std::mem::take(&mut self.looks)
     }
 
-    pub(super) fn sort_canonically<C: Code, const W: usize>(&mut self, rows: &mut [Row<C, W>]) {
+    pub(in crate::method) fn sort_canonically<C: Code, const W: usize>(
+        &mut self,
+        rows: &mut [Row<C, W>],
+    ) {
         self.sorter.sort_canonically(rows, self.context.job.keys);
     }
 
     /// Whether these rows could be a class.
-    pub(super) fn holds<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> bool {
+    pub(in crate::method) fn holds<C: Code, const W: usize>(&mut self, rows: &[Row<C, W>]) -> bool {
         let models = &self.context.job.requirement.models;
         if models.is_empty() {
             return rows.len() >= self.context.k();
@@ -67,7 +70,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// Cuts rows that could be a class as far as it goes, and appends the classes.
-    pub(super) fn divide<C: Code, const W: usize>(
+    pub(in crate::method) fn divide<C: Code, const W: usize>(
         &mut self,
         rows: Vec<Row<C, W>>,
         classes: &mut Vec<Class<C, W>>,
