@@ -45,7 +45,7 @@
 //! | `method =>` | choose it when | classes |
 //! | --- | --- | --- |
 //! | `rounded` (default) | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from k(k − 1) rows on |
-//! | `layered` | you want the least loss, also where some values are missing | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
+//! | `layered` | you want the least loss | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
 //! | `mondrian` | a value must fall into one range only | at least k rows; large where values are frequent |
 //! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 rows |
 //! | `classfly_complete` (default with `constraints`) | several recipients can link by different columns | every combination of published values in a constraint's columns occurs at least k times, `*` included |
@@ -55,7 +55,7 @@
 //! | `datafly` | a column must be published on one level everywhere | at least k rows |
 //! | `alpha_k` | quasi-identifiers must stay exact: two tables, joined by a class | at least k rows, no sensitive value above its share |
 //! | `top_down` | you compare `alpha_k` with generalization | at least k rows |
-//! | `kaim` | many values are missing, or the table is small and has holes: all rows stay, with little loss | k to 2k − 1 rows; no row is dropped |
+//! | `kaim` | values are missing: all rows stay, with the least loss | k to 2k − 1 rows; no row is dropped |
 //! | `k_member` | you want little loss on a small, complete table | k rows or a few more; rows with missing values are dropped and counted |
 //! | `bottom_up` | you compare with the literature | at least k rows |
 //! | `asg_ls` | there are many columns: values stay exact, links between groups of columns are broken | buckets of at least k rows; nobody names a sensitive value with a chance above 1/l |

@@ -17,7 +17,7 @@ pub(in crate::method) static KAIM: Clusters = Clusters {
     about: About {
         name: "kaim",
         family: Family::Classes,
-        summary: "many values are missing, or the table is small and has holes: all rows stay, with little loss",
+        summary: "values are missing: all rows stay, with the least loss",
         class_sizes: "k to 2k − 1 rows; no row is dropped",
     },
     clustering: Clustering::Kaim,

@@ -13,9 +13,8 @@
 //!    models, then the nearest row that brings the group closer to the model it lacks;
 //! 3. again from 1 until fewer than k rows are free, or none has what a group still lacks;
 //! 4. give each row left to its nearest group;
-//! 5. refine (`refine.rs`), the worst groups first, wherever all lose less together: dissolve a group into others, put two
-//!    neighbours together and cut them anew. Publish each group's center: per column the lowest common ancestor, the interval or
-//!    the set.
+//! 5. refine (`method/refine`), within the block: wherever all lose less together, rows change hands between neighbouring
+//!    groups. Publish each group's center: per column the lowest common ancestor, the interval or the set.
 //!
 //! Worked on the first six rows of the paper's table 1, k = 2: whatever the first row drawn (all ten rows give the pairs of its
 //! table 3, ILossRate 0.3457, for 200 of 200 seeds),
@@ -37,19 +36,16 @@
 //! **Cost.** Comparing every free row with every group would be O(n²·d). Equal tuples are collapsed
 //! and the rest stand in a trie that is left early wherever the distance is already too large, which
 //! is exact: 48 842 rows of eight quasi-identifiers at k = 5 take about a quarter of a second in both
-//! (bench `clustering`). Refinement compares every row of a group with all groups of its block, and so does `bottom_up` with every
-//! group. Refinement begins with the worst groups and has a budget of looks at each cell: on 30 162 rows of Adult (k = 5) it takes
-//! half the time of all that could be done, and 0.0255 instead of 0.0247 is lost (0.0420 instead of 0.0417 at k = 10). A block
-//! whose rows are so different that more than a thousand nodes of the trie are looked at for each is cut further. Where k
-//! is above 100, a group takes several rows at once. Tables above `block_rows` are first cut into blocks by the rounded partition, and the blocks are clustered in
-//! parallel with the figures (domains, entropies) of the whole table. CPU seconds and ILossRate of `kaim` on the same rows (two
-//! seeds), by the rows of a block:
+//! (bench `clustering`). Refinement has a budget of looks at each cell (`refined.rs`); `bottom_up` compares every group with all
+//! groups of its block. A block whose rows are so different that more than a thousand nodes of the trie are looked at for each
+//! is cut further. Where k is above 100, a group takes several rows at once. Tables above `block_rows` are first cut into blocks
+//! by the rounded partition, and the blocks are clustered in parallel with the figures (domains, entropies) of the whole table.
+//! ILossRate of `kaim` on the same rows, by the rows of a block; the time is about the same:
 //!
-//! | | 1 024 | 2 048 | 4 096 | 8 192 | 16 384 | 32 768 | all |
-//! | --- | --- | --- | --- | --- | --- | --- | --- |
-//! | seconds | 1.1 | 1.2 | 1.4 | 1.9 | 3.1 | 4.3 | 8.8 |
-//! | 1.65 % missing | 0.0507 | 0.0490 | 0.0478 | 0.0476 | 0.0433 | 0.0446 | 0.0424 |
-//! | 10 % missing | 0.0923 | 0.0918 | 0.0850 | 0.0816 | 0.0824 | | 0.0751 |
+//! | | 4 096 | 8 192 | 16 384 | 32 768 | all |
+//! | --- | --- | --- | --- | --- | --- |
+//! | 1.65 % missing | 0.0500 | 0.0511 | 0.0479 | 0.0480 | 0.0444 |
+//! | 10 % missing | 0.0853 | 0.0832 | 0.0831 | 0.0790 | 0.0779 |
 //!
 //! **Departures** of `kaim`, each with the ILossRate on those rows in one block when it is added; `variant => 'paper'` has none:
 //!
@@ -58,12 +54,10 @@
 //! | the formula as printed | 0.1140 | 0.1488 | 0.1730 |
 //! | c is half the entropy of the column: a typical age weighed 50, a sex 2 to 3 | 0.0517 | | 0.0895 |
 //! | missing cells cost nothing, groups start at the most complete rows | 0.0519 | | 0.0841 |
-//! | groups are dissolved, and cut at 2k rows | 0.0457 | 0.0655 | 0.0784 |
-//! | neighbours are cut anew | 0.0424 | 0.0625 | 0.0751 |
+//! | groups are refined | 0.0444 | 0.0640 | 0.0773 |
 //!
 //! `k_member`, which drops the 7.4 % of the rows that miss any column, loses 0.1175 at 1.65 % (0.3325 and 0.5727 with more missing):
-//! `kaim` with the column's c alone loses 0.440 of that, as the paper found (0.438), the formula as printed 0.97, the default in its blocks
-//! 0.37. `bottom_up` does not pay for missing cells either (0.0981 instead of 0.1004 at 10 %).
+//! `kaim` with the column's c alone loses 0.440 of that, as the paper found (0.438), the formula as printed 0.97, the default 0.38. `bottom_up` does not pay for missing cells either (0.0981 instead of 0.1004 at 10 %).
 //!
 //! In all versions: the paper draws the rows left at random; they are placed in canonical order. Equally near tuples are
 //! taken in the order of the search, which depends on codes and center only. Models beside k are an addition. Where k counts persons and
@@ -131,9 +125,8 @@ pub struct Options<'a> {
 
 impl Clustering {
     /// A good `block_rows`, as measured on 48 842 rows of the Adult census and of `sample_census` (bench
-    /// `clustering`): blocks add loss, and time grows with them. `k_member` can have large ones (3 to 5 % more loss in halves, 4
-    /// to 9 % in blocks of 4 096 rows). `kaim` looks at all groups of a block for every row that it moves; in blocks of 16 384
-    /// rows it loses 2 % more than in one, in a third of the time, and in smaller ones 13 % and more. `bottom_up` compares all
+    /// `clustering`): blocks add loss. `k_member` loses 3 to 5 % more in halves, 4 to 9 % in blocks of 4 096 rows, `kaim` more than
+    /// that, because rows that miss a value are parted from others first. `bottom_up` compares all
     /// groups of a block, and blocks of 4 096 cost it 1.5 % (measured on `sample_census`).
     pub fn default_block_rows(self) -> usize {
         match self {

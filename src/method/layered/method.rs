@@ -16,7 +16,7 @@ impl Method for Freezing {
         &About {
             name: "layered",
             family: Family::Classes,
-            summary: "you want the least loss, also where some values are missing",
+            summary: "you want the least loss",
             class_sizes: "k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere",
         }
     }
