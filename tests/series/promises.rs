@@ -8,6 +8,7 @@ use crate::with_functions;
 
 const ROWS: usize = 20_000;
 
+#[derive(Clone)]
 /// Night two of a census, and what the first left behind.
 struct Two {
     tonight: Vec<RecordBatch>,
@@ -73,6 +74,11 @@ async fn nights() -> Result<Two> {
 }
 
 impl Two {
+    /// A night on which nobody of them is here.
+    fn nobody(&self) -> Vec<RecordBatch> {
+        self.tonight.iter().map(|batch| batch.slice(0, 0)).collect()
+    }
+
     async fn release(
         &self,
         limit: Option<usize>,
@@ -113,6 +119,23 @@ async fn order_batches_partitions_and_memory_do_not_show() -> Result<()> {
     Ok(())
 }
 
+/// Where the memory of the pool is, and who else has some of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_is_enough_or_the_error_says_what_to_set() -> Result<()> {
+    let two = nights().await?;
+    let nobody = Two { tonight: two.nobody(), ..two.clone() };
+    for (name, night) in [("some gone", &two), ("nobody here", &nobody)] {
+        let (whole, _) = night.release(None, 0, "release").await?;
+        for limit in (1..=24).rev().map(|quarter| quarter * 250_000) {
+            for turn in 0..3 {
+                let outcome = night.release(Some(limit), turn, "release").await;
+                let told = outcome.as_ref().map(|(rows, files)| (*rows == whole, *files));
+                eprintln!("{name}: {limit} {turn} {:?}", told.map_err(|e| e.to_string().chars().take(150).collect::<String>()));
+            }
+        }
+    }
+    Ok(())
+}
 /// Members, codes and the last release are reserved: what does not fit is an error and not a killed process.
 #[tokio::test(flavor = "multi_thread")]
 async fn too_little_memory_is_an_error() -> Result<()> {

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use tokio::runtime::Handle;
 
 use super::arrangement::{Arrangement, Published, Rows, check_classes, is_of, published_classes};
-use super::last::{Last, RowsToKeep};
+use super::last::{Last, LastRead, RowsToKeep};
 use super::members::State;
 use super::newcomers::{CohortBuilder, NewCohorts};
 use crate::columnar::{CodedTable, Coding, Cohorts, Domain, LastRows, ReleaseTable};
@@ -24,7 +24,7 @@ use crate::model::series::{
     Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence, member,
 };
 use crate::model::{
-    Classes, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
+    Classes, Model, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
 };
 
 /// What one night works from.
@@ -104,14 +104,19 @@ impl Night<'_> {
         let last_rows = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
         release.cancel.check()?;
         let fates = self.fates(&tonight, &last, &last_rows, &of_last);
+        let of_repeated = self.check_repeated(&fates, &last.rows, &last_rows, of_last.clone())?;
         let published = published_classes(self.members(), &fates, &new);
         let arrangement =
             Arrangement { published, tonight: &tonight.rows, new: &new, last: last_rows };
+        self.check_not_the_last_night(&arrangement, &last.published)?;
         let timer = release.metrics.verify_time.timer();
         self.verify(&tonight, &arrangement)?;
         if self.keeps_values() {
-            self.verify_last(&last.rows, &arrangement, &of_last)?;
+            let is_live = |of: &Published| matches!(of.rows, Rows::Live(_));
+            verify_last(&last.rows, &arrangement, &of_last, is_live)?;
         }
+        let repeats = |of: &Published| matches!(of.rows, Rows::Kept(_) | Rows::Repeated(_));
+        verify_last(&last.rows, &arrangement, &of_repeated, repeats)?;
         timer.done();
         self.count(&tonight, &last.published, &arrangement);
         release.cancel.check()?;
@@ -156,6 +161,7 @@ impl Night<'_> {
         memory.reserve_method(attendance.newcomer_bytes())?;
         let newcomers = attendance.newcomers(&table.persons);
         self.check_one_row_each(newcomers.repeated)?;
+        self.check_keys(&attendance, newcomers.rows.len())?;
         let requirement = builder.requirement(&table)?;
         let rows = Groups::of(&attendance.cohort_of, members.cohorts().len());
         let present = members.cohorts().iter().zip(&attendance.present);
@@ -209,6 +215,29 @@ impl Night<'_> {
         }
     }
 
+    /// A key that is written in another way makes everybody a newcomer. Second cohorts of the same persons are what
+    /// plain releases are: they can be compared with the first ones.
+    fn check_keys(&self, attendance: &Attendance, newcomers: usize) -> Result<()> {
+        let spec = &self.release.spec;
+        let is_grouped = self.series.newcomers == Newcomers::Group && newcomers >= spec.k as usize;
+        let is_nobody_here = attendance.present.iter().all(|present| *present == 0);
+        match &spec.privacy_unit {
+            Some(unit) if is_grouped && is_nobody_here && !self.members().is_empty() => {
+                Err(Error::invalid(format!(
+                    "option 'series': none of the {} members is here tonight, and {newcomers} newcomers would be put \
+                     into cohorts: did privacy_unit '{}' change its type or its meaning? Give every person the key of \
+                     the first night, or everybody would be published in two cohorts, which can be compared. If \
+                     these are other people, begin a new series with empty tables; with newcomers => 'wait' they are \
+                     left for another night",
+                    self.members().len(),
+                    unit.name
+                ))
+                .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Which cohorts may publish rows of the last release tonight.
     fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
         let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
@@ -240,21 +269,70 @@ impl Night<'_> {
         (0..holds.len()).map(fate).collect()
     }
 
+    /// What is published again meets the requirement of tonight: one that was tightened would else be said of cohorts
+    /// that do not meet it. Models that compare with the whole table (`t`) are left out, because what is repeated is of
+    /// the table of another night. Returns what was asked of them.
+    fn check_repeated(
+        &self,
+        fates: &[Fate],
+        last: &LastRows,
+        last_rows: &Groups,
+        mut of_last: Requirement,
+    ) -> Result<Requirement> {
+        of_last.models.retain(|model| !matches!(model, Model::Closeness { .. }));
+        let repeats: Vec<bool> =
+            fates.iter().map(|fate| matches!(fate, Fate::Kept | Fate::Held)).collect();
+        let holds = last_rows.which_hold(&repeats, &of_last, &last.modelled);
+        let failing = repeats.iter().zip(holds).filter(|(repeats, holds)| **repeats && !holds);
+        match failing.count() {
+            0 => Ok(of_last),
+            failing => {
+                let mut models: Vec<String> = of_last.models.iter().map(Model::to_string).collect();
+                models.sort_unstable();
+                models.dedup();
+                Err(Error::invalid(format!(
+                    "option 'series': {failing} cohorts repeat values of 'last' that do not meet {}: the series was \
+                     begun with a weaker requirement; write that one, or begin a new series with empty tables, which \
+                     can be compared with this one",
+                    models.join(", ")
+                ))
+                .into())
+            }
+        }
+    }
+
+    /// Without any cohort in its last release a series has ended.
+    fn check_not_the_last_night(&self, of: &Arrangement, was_published: &[bool]) -> Result<()> {
+        let before = was_published.iter().filter(|published| **published).count();
+        if before == 0 || !of.published.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "option 'leavers': all {before} cohorts of 'last' would be left out for good, because somebody of each is \
+             gone, and nothing would be published: check the input; leavers => 'hold' repeats them, and a new series \
+             with empty tables, which can be compared with this one, begins anew"
+        ))
+        .into())
+    }
+
     /// Reads the last release into the same memory.
     fn read_last(
         &self,
         memory: ReleaseMemory<Arranging>,
         tonight: &Tonight,
     ) -> Result<(ReleaseMemory<Arranging>, Last)> {
-        let memory = Arc::new(memory);
         let keep = self.may_repeat(tonight);
         let wanted = RowsToKeep { members: Arc::clone(&self.state.members), keep };
-        let last = Last::read(self.release, self.source, self.series, &memory, wanted);
+        // Its rows by cohort.
+        memory.reserve_method(wanted.rows() * size_of::<u32>())?;
+        let memory = Arc::new(memory);
+        let last = LastRead::read(self.release, self.source, self.series, &memory, wanted);
         let last = self.handle.block_on(last)?;
-        match Arc::into_inner(memory) {
-            Some(memory) => Ok((memory, last)),
-            None => internal_err!("a task still reads after it has ended"),
-        }
+        let Some(memory) = Arc::into_inner(memory) else {
+            return internal_err!("a task still reads after it has ended");
+        };
+        let last = last.put_together(&memory)?;
+        Ok((memory, last))
     }
 
     /// What the values of the last release must satisfy where they are published again with tonight's ranges. Models
@@ -294,24 +372,6 @@ impl Night<'_> {
                 Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into())
             }
         }
-    }
-
-    /// The same of classes that publish the values of the last release with tonight's ranges.
-    fn verify_last(
-        &self,
-        last: &LastRows,
-        arrangement: &Arrangement,
-        requirement: &Requirement,
-    ) -> Result<()> {
-        let is_live = |of: &&Published| matches!(of.rows, Rows::Live(_));
-        let classes: Vec<&Published> = arrangement.published.iter().filter(is_live).collect();
-        let rows_of = |of: &Published| match of.rows {
-            Rows::Live(cohort) => arrangement.last.rows(cohort),
-            _ => &[],
-        };
-        check_classes(last.cohort_of.len(), &classes, &rows_of, &|placement| {
-            check_placement(placement, requirement, &last.modelled)
-        })
     }
 
     fn count(&self, tonight: &Tonight, was_published: &[bool], arrangement: &Arrangement) {
@@ -397,7 +457,8 @@ impl Night<'_> {
         let tonight = table.rows.len();
         let (domains, keys) = domains_and_keys(table);
         // The others of tonight's codes, values and persons are gone now.
-        memory.shrink_table(rows.bytes() + 2 * size_of::<u64>() * tonight)?;
+        let of_keys = size_of::<u64>() * (2 * tonight + cohorts.ties.len());
+        memory.shrink_table(rows.bytes() + of_keys)?;
         memory.shrink_method(classes.len() * BYTES_OF_CLASS)?;
         let table = CodedTable {
             rows,
@@ -416,6 +477,26 @@ impl Night<'_> {
         };
         memory.prepare(table, &shape)
     }
+}
+
+/// The same of the wanted classes that publish values of the last release.
+fn verify_last(
+    last: &LastRows,
+    arrangement: &Arrangement,
+    requirement: &Requirement,
+    is_wanted: impl Fn(&Published) -> bool,
+) -> Result<()> {
+    let classes: Vec<&Published> =
+        arrangement.published.iter().filter(|of| is_wanted(of)).collect();
+    let rows_of = |of: &Published| match of.rows {
+        Rows::Live(cohort) | Rows::Kept(cohort) | Rows::Repeated(cohort) => {
+            arrangement.last.rows(cohort)
+        }
+        Rows::New(_) => &[],
+    };
+    check_classes(last.cohort_of.len(), &classes, &rows_of, &|placement| {
+        check_placement(placement, requirement, &last.modelled)
+    })
 }
 
 /// What of tonight's table is still needed; the rest is dropped here.
