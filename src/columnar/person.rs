@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 
-use super::kernel_failed;
 use super::cohorts::without_dictionary;
+use super::kernel_failed;
 use super::row_hash::written;
 use crate::error::{Error, Result};
 use crate::model::Seed;
@@ -35,6 +35,7 @@ impl PersonHasher {
 
     /// The pseudonym of every row.
     pub(super) fn hash(&mut self, columns: &[ArrayRef]) -> Result<Vec<u128>> {
+        use DataType::{Binary, BinaryView, FixedSizeBinary, LargeBinary};
         let keys = &columns[self.column];
         self.nobody += keys.logical_null_count();
         let failed = kernel_failed("privacy_unit");
@@ -50,6 +51,10 @@ impl PersonHasher {
             DataType::Utf8 => Ok(self.hash_each(keys.as_string::<i32>().iter())),
             DataType::LargeUtf8 => Ok(self.hash_each(keys.as_string::<i64>().iter())),
             DataType::Utf8View => Ok(self.hash_each(keys.as_string_view().iter())),
+            Binary | LargeBinary | BinaryView | FixedSizeBinary(_) => {
+                let keys = cast(keys, &LargeBinary).map_err(failed)?;
+                Ok(self.hash_each(keys.as_binary::<i64>().iter()))
+            }
             other if !can_be_key(other) => Err(Error::invalid(format!(
                 "a person's key is {other}, of which two that look alike may differ: cast it to BIGINT or to text"
             ))),
@@ -123,13 +128,19 @@ impl Key for Option<&str> {
     }
 }
 
+impl Key for Option<&[u8]> {
+    fn with_text(&self, _: &mut Vec<u8>, hash: impl Fn(&[u8]) -> u128) -> Option<u128> {
+        self.map(hash)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use arrow::array::{
-        Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int64Array, StringArray, StringViewArray,
-        UInt32Array,
+        BinaryArray, BinaryViewArray, Decimal128Array, DictionaryArray, Float64Array, Int8Array,
+        Int64Array, StringArray, StringViewArray, UInt32Array,
     };
     use arrow::datatypes::Int8Type;
 
@@ -142,7 +153,9 @@ mod tests {
             let of = Decimal128Array::from(values).with_precision_and_scale(9, scale);
             Ok(Arc::new(of.map_err(kernel_failed("t"))?))
         };
-        let arrays: [ArrayRef; 8] = [
+        let arrays: [ArrayRef; 10] = [
+            Arc::new(BinaryArray::from_iter_values(texts)),
+            Arc::new(BinaryViewArray::from_iter_values(texts)),
             Arc::new(Int8Array::from(vec![7, 12])),
             Arc::new(Int64Array::from(vec![7, 12])),
             Arc::new(UInt32Array::from(vec![7, 12])),
@@ -166,7 +179,8 @@ mod tests {
     fn numbers_with_a_floating_point_are_no_keys() {
         let floating: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0]));
         assert!(PersonHasher::new(0, Seed::from_bytes(b"s")).hash(&[floating]).is_err());
-        let dictionary = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Float32));
+        let dictionary =
+            DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Float32));
         assert!(!can_be_key(&dictionary) && can_be_key(&DataType::Decimal128(9, 2)));
     }
 

@@ -31,8 +31,14 @@ async fn a_held_cohort_is_judged_by_a_model_that_was_added() -> Result<()> {
         series.options += &format!(", {option}");
         // Everybody who is here has a value of their own, and one person is gone.
         let error = series.error(&persons(1..40)).await;
-        assert!(error.contains("1 cohorts repeat values of 'last' that do not meet"), "{option}: {error}");
-        assert!(error.contains("begin a new series") && !error.contains("flu"), "{option}: {error}");
+        assert!(
+            error.contains("1 cohorts repeat values of 'last' that do not meet"),
+            "{option}: {error}"
+        );
+        assert!(
+            error.contains("begin a new series") && !error.contains("flu"),
+            "{option}: {error}"
+        );
         judged += 1;
         // Without the one who is gone nothing is repeated, and the new requirement holds.
         let second = series.night(&persons(0..40)).await?;

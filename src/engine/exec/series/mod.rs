@@ -18,6 +18,7 @@
 //! neither their place, nor the batch they are in, nor a dictionary tells them from others.
 
 mod arrangement;
+mod checks;
 mod last;
 mod members;
 mod newcomers;
@@ -38,7 +39,7 @@ use futures::{StreamExt, stream};
 pub use self::person::person_in_series;
 
 use self::members::Incoming;
-use self::night::{Night, Verified};
+use self::night::Night;
 use super::emit::BatchStream;
 use super::memory::{Emitting, ReleaseMemory};
 use super::pipeline::{
@@ -99,9 +100,11 @@ async fn form_night(release: Release, source: &Source) -> Result<Prepared> {
                 state: &state,
                 handle: &handle,
             };
-            night.form(coding?, memory)
+            let verified = night.form(coding?, memory)?;
+            drop(state);
+            verified.ready(&release)
         };
-        let Verified { memory, members } = thread_pool(release.threads)?.install(form)?;
+        let (memory, members) = thread_pool(release.threads)?.install(form)?;
         Ok(Prepared { release, memory, members: Arc::new(members) })
     })
     .await

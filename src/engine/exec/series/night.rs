@@ -6,7 +6,8 @@ use datafusion::common::{Result, exec_err, internal_err};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
-use super::arrangement::{Arrangement, Published, Rows, check_classes, is_of, published_classes};
+use super::arrangement::{Arrangement, Published, Rows, published_classes};
+use super::checks::verify_last;
 use super::last::{Last, LastRead, RowsToKeep};
 use super::members::State;
 use super::newcomers::{CohortBuilder, NewCohorts};
@@ -17,15 +18,12 @@ use crate::engine::exec::metrics::SeriesFigures;
 use crate::engine::exec::pipeline::{Release, Resolved, Source};
 use crate::engine::exec::requirement::RequirementBuilder;
 use crate::engine::options::{Newcomers, SeriesSpec};
-use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::lost_by;
 use crate::model::series::{
     Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence, member,
 };
-use crate::model::{
-    Classes, Model, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
-};
+use crate::model::{Classes, Purpose, Requirement, RowKeys, RowTable, Store, ties};
 
 /// What one night works from.
 pub(super) struct Night<'a> {
@@ -39,19 +37,22 @@ pub(super) struct Night<'a> {
 
 /// A verified night.
 pub(super) struct Verified {
-    pub(super) memory: Arc<ReleaseMemory<Emitting>>,
+    memory: ReleaseMemory<Arranging>,
+    table: CodedTable,
+    arranged: Arranged,
+    cohorts: Cohorts,
     /// The members of the new cohorts, in the order of their hashes.
-    pub(super) members: Vec<Member>,
+    members: Vec<Member>,
 }
 
 /// Bytes of a class while it is decided on and until it has left.
 const BYTES_OF_CLASS: usize = 64;
 
 /// Tonight's rows, and what is known of their persons.
-struct Tonight {
+pub(super) struct Tonight {
     /// Each row at the position of its number.
-    table: CodedTable,
-    requirement: Requirement,
+    pub(super) table: CodedTable,
+    pub(super) requirement: Requirement,
     /// The rows of newcomers.
     newcomers: Vec<u32>,
     /// By cohort, how many members are here.
@@ -120,21 +121,19 @@ impl Night<'_> {
         timer.done();
         self.count(&tonight, &last.published, &arrangement);
         release.cancel.check()?;
-        let new_members = members_of(&tonight.table, &new);
+        let members = members_of(&tonight.table, &new);
         let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
         let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
         drop(arrangement);
-        drop(new);
-        let memory = self.emitting(memory, tonight.into_table(), arranged, cohorts)?;
-        Ok(Verified { memory, members: new_members })
+        Ok(Verified { memory, table: tonight.into_table(), arranged, cohorts, members })
     }
 
-    fn members(&self) -> &Members {
+    pub(super) fn members(&self) -> &Members {
         &self.state.members
     }
 
     /// Whether cohorts that live publish the values of the last release.
-    fn keeps_values(&self) -> bool {
+    pub(super) fn keeps_values(&self) -> bool {
         self.series.changes == Changes::Never
     }
 
@@ -204,40 +203,6 @@ impl Night<'_> {
         ties::work_bytes(rows).max(attendance + arranged) + classes * BYTES_OF_CLASS
     }
 
-    fn check_one_row_each(&self, again: usize) -> Result<()> {
-        match &self.release.spec.privacy_unit {
-            Some(unit) if again > 0 => exec_err!(
-                "privacy_unit '{}': {again} rows are not the only one of their person, and a series needs one row for \
-                 each: aggregate the input to a row per person, or keep one of them",
-                unit.name
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// A key that is written in another way makes everybody a newcomer. Second cohorts of the same persons are what
-    /// plain releases are: they can be compared with the first ones.
-    fn check_keys(&self, attendance: &Attendance, newcomers: usize) -> Result<()> {
-        let spec = &self.release.spec;
-        let is_grouped = self.series.newcomers == Newcomers::Group && newcomers >= spec.k as usize;
-        let is_nobody_here = attendance.present.iter().all(|present| *present == 0);
-        match &spec.privacy_unit {
-            Some(unit) if is_grouped && is_nobody_here && !self.members().is_empty() => {
-                Err(Error::invalid(format!(
-                    "option 'series': none of the {} members is here tonight, and {newcomers} newcomers would be put \
-                     into cohorts: did privacy_unit '{}' change its type or its meaning? Give every person the key of \
-                     the first night, or everybody would be published in two cohorts, which can be compared. If \
-                     these are other people, begin a new series with empty tables; with newcomers => 'wait' they are \
-                     left for another night",
-                    self.members().len(),
-                    unit.name
-                ))
-                .into())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Which cohorts may publish rows of the last release tonight.
     fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
         let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
@@ -269,52 +234,6 @@ impl Night<'_> {
         (0..holds.len()).map(fate).collect()
     }
 
-    /// What is published again meets the requirement of tonight: one that was tightened would else be said of cohorts
-    /// that do not meet it. Models that compare with the whole table (`t`) are left out, because what is repeated is of
-    /// the table of another night. Returns what was asked of them.
-    fn check_repeated(
-        &self,
-        fates: &[Fate],
-        last: &LastRows,
-        last_rows: &Groups,
-        mut of_last: Requirement,
-    ) -> Result<Requirement> {
-        of_last.models.retain(|model| !matches!(model, Model::Closeness { .. }));
-        let repeats: Vec<bool> =
-            fates.iter().map(|fate| matches!(fate, Fate::Kept | Fate::Held)).collect();
-        let holds = last_rows.which_hold(&repeats, &of_last, &last.modelled);
-        let failing = repeats.iter().zip(holds).filter(|(repeats, holds)| **repeats && !holds);
-        match failing.count() {
-            0 => Ok(of_last),
-            failing => {
-                let mut models: Vec<String> = of_last.models.iter().map(Model::to_string).collect();
-                models.sort_unstable();
-                models.dedup();
-                Err(Error::invalid(format!(
-                    "option 'series': {failing} cohorts repeat values of 'last' that do not meet {}: the series was \
-                     begun with a weaker requirement; write that one, or begin a new series with empty tables, which \
-                     can be compared with this one",
-                    models.join(", ")
-                ))
-                .into())
-            }
-        }
-    }
-
-    /// Without any cohort in its last release a series has ended.
-    fn check_not_the_last_night(&self, of: &Arrangement, was_published: &[bool]) -> Result<()> {
-        let before = was_published.iter().filter(|published| **published).count();
-        if before == 0 || !of.published.is_empty() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "option 'leavers': all {before} cohorts of 'last' would be left out for good, because somebody of each is \
-             gone, and nothing would be published: check the input; leavers => 'hold' repeats them, and a new series \
-             with empty tables, which can be compared with this one, begins anew"
-        ))
-        .into())
-    }
-
     /// Reads the last release into the same memory.
     fn read_last(
         &self,
@@ -323,8 +242,9 @@ impl Night<'_> {
     ) -> Result<(ReleaseMemory<Arranging>, Last)> {
         let keep = self.may_repeat(tonight);
         let wanted = RowsToKeep { members: Arc::clone(&self.state.members), keep };
-        // Its rows by cohort.
-        memory.reserve_method(wanted.rows() * size_of::<u32>())?;
+        // Its rows by cohort, and while they are verified in the order of the classes, and whether each was seen.
+        let row_bytes = 2 * size_of::<u32>() + size_of::<bool>();
+        memory.reserve_method(wanted.rows() * row_bytes + wanted.rows() / 8)?;
         let memory = Arc::new(memory);
         let last = LastRead::read(self.release, self.source, self.series, &memory, wanted);
         let last = self.handle.block_on(last)?;
@@ -344,34 +264,6 @@ impl Night<'_> {
         }
         let builder = RequirementBuilder { spec, levels: builder.levels, populations: &[] };
         builder.build(&last.modelled_values.iter().collect::<Vec<_>>())
-    }
-
-    /// Every row is in one class or not published, classes that publish tonight's values meet the requirement, and the
-    /// persons of a class are those of its cohort.
-    fn verify(&self, tonight: &Tonight, arrangement: &Arrangement) -> Result<()> {
-        let Tonight { table, requirement, .. } = tonight;
-        let is_checked = |of: &Published| match of.rows {
-            Rows::Live(_) => !self.keeps_values(),
-            Rows::New(_) => true,
-            Rows::Kept(_) | Rows::Repeated(_) => false,
-        };
-        let classes: Vec<&Published> =
-            arrangement.published.iter().filter(|of| is_checked(of)).collect();
-        let rows_of = |of: &Published| arrangement.tonight_rows(of);
-        check_classes(table.rows.len(), &classes, &rows_of, &|placement| {
-            check_placement(placement, requirement, &table.modelled)
-        })?;
-        let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
-        let wrong = arrangement.published.par_iter().filter(|of| {
-            !matches!(of.rows, Rows::Repeated(_))
-                && !is_of(of.id, arrangement.tonight_rows(of), &table.persons, seed)
-        });
-        match wrong.count() {
-            0 => Ok(()),
-            wrong => {
-                Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into())
-            }
-        }
     }
 
     fn count(&self, tonight: &Tonight, was_published: &[bool], arrangement: &Arrangement) {
@@ -432,8 +324,7 @@ impl Night<'_> {
         let sizes: Vec<u32> =
             arrangement.published.iter().map(|of| arrangement.size(of) as u32).collect();
         let classes = Classes::from_sizes(&sizes)?;
-        let row_bytes = table.rows.bytes().checked_div(tonight).unwrap_or(size_of::<u64>());
-        let file = memory.place(classes.rows() * row_bytes, "codes")?;
+        let file = memory.place(classes.rows() * table.rows.bytes_of_row(), "codes")?;
         let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
         let sources = &mut arrangement.row_sources(tonight as u32, self.keeps_values());
         table.rows.copy_rows(&mut rows, sources)?;
@@ -444,16 +335,15 @@ impl Night<'_> {
         self.release.metrics.loss.set(lost / own.sum::<usize>().max(1) as f64);
         Ok(Arranged { rows, classes })
     }
+}
 
-    /// The table of published rows, ready to leave.
-    fn emitting(
-        &self,
-        memory: ReleaseMemory<Arranging>,
-        table: CodedTable,
-        arranged: Arranged,
-        cohorts: Cohorts,
-    ) -> Result<Arc<ReleaseMemory<Emitting>>> {
-        let Arranged { rows, classes } = arranged;
+impl Verified {
+    /// The table of published rows, ready to leave, and the members of new cohorts. The state is no longer needed.
+    pub(super) fn ready(
+        self,
+        release: &Release,
+    ) -> Result<(Arc<ReleaseMemory<Emitting>>, Vec<Member>)> {
+        let Self { memory, table, arranged: Arranged { rows, classes }, cohorts, members } = self;
         let tonight = table.rows.len();
         let (domains, keys) = domains_and_keys(table);
         // The others of tonight's codes, values and persons are gone now.
@@ -470,33 +360,13 @@ impl Night<'_> {
         };
         let table = Arc::new(ReleaseTable::of_series(table, classes, cohorts));
         let shape = OutputShape {
-            batch_rows: self.release.context.session_config().batch_size(),
-            threads: self.release.threads,
-            streams: self.release.streams,
-            quasi_identifiers: self.release.layout.quasi_identifiers.len(),
+            batch_rows: release.context.session_config().batch_size(),
+            threads: release.threads,
+            streams: release.streams,
+            quasi_identifiers: release.layout.quasi_identifiers.len(),
         };
-        memory.prepare(table, &shape)
+        Ok((memory.prepare(table, &shape)?, members))
     }
-}
-
-/// The same of the wanted classes that publish values of the last release.
-fn verify_last(
-    last: &LastRows,
-    arrangement: &Arrangement,
-    requirement: &Requirement,
-    is_wanted: impl Fn(&Published) -> bool,
-) -> Result<()> {
-    let classes: Vec<&Published> =
-        arrangement.published.iter().filter(|of| is_wanted(of)).collect();
-    let rows_of = |of: &Published| match of.rows {
-        Rows::Live(cohort) | Rows::Kept(cohort) | Rows::Repeated(cohort) => {
-            arrangement.last.rows(cohort)
-        }
-        Rows::New(_) => &[],
-    };
-    check_classes(last.cohort_of.len(), &classes, &rows_of, &|placement| {
-        check_placement(placement, requirement, &last.modelled)
-    })
 }
 
 /// What of tonight's table is still needed; the rest is dropped here.
