@@ -115,19 +115,6 @@ impl CodedChunk {
         self.numbers.iter().map(Numbers::bytes).sum::<usize>() + hashes + persons
     }
 
-    /// Takes out the numbers of the columns, column by column, and the hashes of keyed columns: what is left has only
-    /// a number of rows.
-    pub fn take_columns(&mut self) -> (Vec<Vec<u32>>, Vec<u64>) {
-        let column = |numbers: Numbers| {
-            let mut all = Vec::with_capacity(self.rows);
-            numbers.for_each(|_, number| all.push(number));
-            all
-        };
-        let numbers = std::mem::take(&mut self.numbers).into_iter().map(column).collect();
-        let hashes = std::mem::replace(&mut self.keyed_hashes, Vec::new().into());
-        (numbers, hashes.to_vec())
-    }
-
     /// The chunk as a batch for a spill file. Its schema depends on how wide the numbers are.
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let hashes = [&self.keyed_hashes, &self.kept_hashes].into_iter();

@@ -10,9 +10,13 @@ use arrow::array::{
 use arrow::buffer::Buffer;
 use arrow::compute::{cast, concat, interleave, take};
 use arrow::datatypes::{DataType, Int64Type};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::kernel_failed;
 use crate::error::{Error, Result};
+use crate::model::Store;
 use crate::model::series::{Member, member};
 
 /// The classes of a release that is one of a series, class by class.
@@ -29,7 +33,7 @@ pub struct Cohorts {
     /// Rows from this number on are rows of the last release.
     pub first_repeated: u32,
     /// Their keyed hashes.
-    pub ties: Vec<u64>,
+    pub ties: Store<u64>,
 }
 
 impl Cohorts {
@@ -148,28 +152,22 @@ impl MemberColumns {
 }
 
 /// The quasi-identifiers of cohorts as the last release published them, one row for each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tuples {
     columns: Vec<Vec<ArrayRef>>,
-    rows: u32,
-    /// By cohort, its row.
-    row_of: Vec<Option<u32>>,
+    /// By cohort, its row. Readers know few cohorts each, and there are as many readers as partitions.
+    row_of: HashMap<u32, u32, FixedState>,
+    bytes: usize,
 }
 
 impl Tuples {
-    /// None yet, of so many cohorts.
-    pub fn new(cohorts: usize) -> Self {
-        Self { columns: Vec::new(), rows: 0, row_of: vec![None; cohorts] }
-    }
-
     /// Takes in rows of a batch of quasi-identifiers, given with their cohorts, unless they are known.
     pub fn add(&mut self, columns: &[ArrayRef], rows: &[(usize, u32)]) -> Result<()> {
         let mut fresh = Vec::new();
         for (row, cohort) in rows {
-            let place = &mut self.row_of[*cohort as usize];
-            if place.is_none() {
-                *place = Some(self.rows);
-                self.rows += 1;
+            let next = self.row_of.len() as u32;
+            if let Entry::Vacant(place) = self.row_of.entry(*cohort) {
+                place.insert(next);
                 fresh.push(*row as u32);
             }
         }
@@ -179,31 +177,32 @@ impl Tuples {
         let fresh = UInt32Array::from(fresh);
         self.columns.resize_with(columns.len(), Vec::new);
         for (all, column) in self.columns.iter_mut().zip(columns) {
-            all.push(take(column, &fresh, None).map_err(kernel_failed("last"))?);
+            let values = take(column, &fresh, None).map_err(kernel_failed("last"))?;
+            self.bytes += values.get_array_memory_size();
+            all.push(values);
         }
         Ok(())
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let columns = self.columns.iter().flatten();
-        columns.map(|column| column.get_array_memory_size()).sum::<usize>()
-            + self.row_of.len() * size_of::<Option<u32>>()
+        self.bytes + self.row_of.allocation_size()
     }
 
     /// All tuples of several readers: by quasi-identifier the values, and by cohort the row.
     pub fn together(readers: Vec<Self>) -> Result<(Vec<ArrayRef>, Vec<Option<u32>>)> {
         let width = readers.iter().map(|of| of.columns.len()).max().unwrap_or(0);
         let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); width];
-        let mut row_of: Vec<Option<u32>> = Vec::new();
+        let last = readers.iter().flat_map(|of| of.row_of.keys()).max();
+        let mut row_of: Vec<Option<u32>> = vec![None; last.map_or(0, |last| *last as usize + 1)];
         let mut before = 0;
         for reader in readers {
             columns.iter_mut().zip(reader.columns).for_each(|(all, arrays)| all.extend(arrays));
-            row_of.resize(row_of.len().max(reader.row_of.len()), None);
-            for (place, row) in row_of.iter_mut().zip(reader.row_of) {
-                *place = place.or(row.map(|row| row + before));
+            let rows = reader.row_of.len() as u32;
+            for (cohort, row) in reader.row_of {
+                row_of[cohort as usize].get_or_insert(row + before);
             }
-            before += reader.rows;
+            before += rows;
         }
         let concat = |arrays: Vec<ArrayRef>| {
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
@@ -256,10 +255,10 @@ mod tests {
     fn tuples_of_several_readers_are_put_together() -> Result<()> {
         let column =
             |values: Vec<&str>| -> Vec<ArrayRef> { vec![Arc::new(StringArray::from(values))] };
-        let (mut one, mut other) = (Tuples::new(3), Tuples::new(3));
+        let (mut one, mut other) = (Tuples::default(), Tuples::default());
         one.add(&column(vec!["x", "y", "y"]), &[(1, 2), (2, 2)])?;
         other.add(&column(vec!["z", "y"]), &[(0, 0), (1, 2)])?;
-        let (columns, rows) = Tuples::together(vec![one, Tuples::new(3), other])?;
+        let (columns, rows) = Tuples::together(vec![one, Tuples::default(), other])?;
         assert_eq!(rows, [Some(1), None, Some(0)]);
         assert_eq!(
             columns[0].as_string::<i32>().iter().flatten().collect::<Vec<_>>(),

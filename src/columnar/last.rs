@@ -6,8 +6,9 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Ar
 use arrow::compute::{BatchCoalescer, filter_record_batch, partition, take};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, UInt32Type};
 
+use super::coded::{ChunkParts, CodedChunk, Numbers};
 use super::cohorts::Tuples;
-use super::domain::plain_codes;
+use super::domain::{Remap, plain_codes};
 use super::intern::Interner;
 use super::kernel_failed;
 use super::kind::Kind;
@@ -16,7 +17,7 @@ use super::read::{Chunk, Layout, Reader};
 use super::row_hash::RowHasher;
 use crate::error::{Error, Result};
 use crate::model::series::{LastCheck, Members};
-use crate::model::{Purpose, Secret, SensitiveColumn};
+use crate::model::{Purpose, ScratchFile, Secret, SensitiveColumn, Store};
 
 /// Rows that are kept are put together to batches of so many.
 const KEPT_ROWS: usize = 8192;
@@ -32,7 +33,7 @@ pub struct LastLayout {
     pub quasi_identifiers: Vec<usize>,
     /// The columns that are published as they are, in the order in which tonight's wait.
     pub payload: Vec<usize>,
-    /// The columns that models look at, if their values are published again.
+    /// The columns that models look at.
     pub modelled: Vec<usize>,
 }
 
@@ -56,6 +57,16 @@ impl LastLayout {
             person: None,
         }
     }
+
+    /// Whether kept rows of a cohort can be told apart.
+    pub fn has_ties(&self) -> bool {
+        !self.payload.is_empty()
+    }
+
+    /// What the chunks of a [`LastReader`] have beside numbers.
+    pub fn chunk_parts(&self) -> ChunkParts {
+        ChunkParts { keyed: self.has_ties(), kept: false, persons: false }
+    }
 }
 
 /// Takes in the batches of one partition of the last release: all of it is verified, and rows that may be published
@@ -66,11 +77,8 @@ pub struct LastReader {
     hasher: RowHasher,
     reader: Reader,
     kept: BatchCoalescer,
-    /// By kept row, the position of its cohort.
-    cohort_of: Vec<u32>,
-    ties: Vec<u64>,
-    /// By modelled column, provisional numbers.
-    numbers: Vec<Vec<u32>>,
+    /// Kept rows.
+    rows: usize,
     tuples: Tuples,
     members: Arc<Members>,
 }
@@ -88,10 +96,8 @@ impl LastReader {
             // Batches are put together before they have their numbers, which must stay in their order.
             reader: Reader::new(&kept, secret)?.of_whole_batches(),
             kept: BatchCoalescer::new(Arc::clone(&kept.schema), KEPT_ROWS),
-            cohort_of: Vec::new(),
-            ties: Vec::new(),
-            numbers: vec![Vec::new(); layout.modelled.len()],
-            tuples: Tuples::new(members.cohorts().len()),
+            rows: 0,
+            tuples: Tuples::default(),
             members: Arc::clone(members),
             layout: Arc::clone(layout),
         })
@@ -154,14 +160,14 @@ impl LastReader {
         self.take_in()
     }
 
-    /// Bytes held beside the chunks.
+    /// Bytes held beside the chunks: what cohorts published, and distinct values.
     pub fn memory(&self) -> usize {
-        let numbers: usize = self.numbers.iter().map(Vec::capacity).sum();
-        let of_rows = size_of::<u32>() * (self.cohort_of.capacity() + numbers);
-        of_rows
-            + size_of::<u64>() * self.ties.capacity()
-            + self.tuples.bytes()
-            + self.reader.memory()
+        self.tuples.bytes() + self.reader.memory()
+    }
+
+    /// Rows that were kept so far.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     fn hash(&self, qis: &[ArrayRef], columns: usize) -> Result<Vec<u64>> {
@@ -193,15 +199,19 @@ impl LastReader {
         self.take_in()
     }
 
+    /// Cohorts are one more column of numbers, so that chunks wait and spill like those of the input.
     fn take_in(&mut self) -> Result<Vec<Chunk>> {
+        let cohorts = self.members.cohorts().len() as u32;
         let mut chunks = Vec::new();
         while let Some(batch) = self.kept.next_completed_batch() {
-            let positions = batch.column(batch.num_columns() - 1).as_primitive::<UInt32Type>();
-            self.cohort_of.extend(positions.values());
+            let positions = Arc::clone(batch.column(batch.num_columns() - 1));
+            let positions = positions.as_primitive::<UInt32Type>().values();
             for mut chunk in self.reader.push(batch)? {
-                let (numbers, ties) = chunk.coded.take_columns();
-                self.numbers.iter_mut().zip(numbers).for_each(|(all, more)| all.extend(more));
-                self.ties.extend(ties);
+                if chunk.coded.rows() != positions.len() {
+                    return Err(Error::bug("rows of the last release were put into other batches"));
+                }
+                chunk.coded.numbers.push(Numbers::pack(positions.to_vec(), cohorts));
+                self.rows += chunk.coded.rows();
                 chunks.push(chunk);
             }
         }
@@ -213,9 +223,9 @@ impl LastReader {
 #[derive(Debug, Default)]
 pub struct LastRows {
     /// By row, the position of its cohort.
-    pub cohort_of: Vec<u32>,
+    pub cohort_of: Store<u32>,
     /// By row, a keyed hash of what is published of it; empty if nothing is.
-    pub ties: Vec<u64>,
+    pub ties: Store<u64>,
     /// By quasi-identifier, what cohorts published.
     pub tuples: Vec<ArrayRef>,
     /// By cohort, its place in `tuples`.
@@ -226,41 +236,96 @@ pub struct LastRows {
     pub modelled_values: Vec<ModelledValues>,
 }
 
-impl LastRows {
-    /// Puts the rows of all partitions together.
-    pub fn together(layout: &LastLayout, readers: Vec<LastReader>) -> Result<Self> {
-        let (modelled, modelled_values) = modelled(layout, &readers)?;
-        let (mut cohort_of, mut ties, mut tuples) = (Vec::new(), Vec::new(), Vec::new());
-        for reader in readers {
-            cohort_of.extend(reader.cohort_of);
-            ties.extend(reader.ties);
-            tuples.push(reader.tuples);
-        }
-        let (tuples, tuple_of) = Tuples::together(tuples)?;
-        Ok(Self { cohort_of, ties, tuples, tuple_of, modelled, modelled_values })
-    }
+/// Temporary files for the columns of [`LastRows`]; what has none is in memory.
+#[derive(Default)]
+pub(crate) struct LastFiles {
+    pub(crate) cohort_of: Option<ScratchFile>,
+    pub(crate) ties: Option<ScratchFile>,
+    /// By modelled column.
+    pub(crate) modelled: Vec<Option<ScratchFile>>,
 }
 
-fn modelled(
-    layout: &LastLayout,
-    readers: &[LastReader],
-) -> Result<(Vec<SensitiveColumn>, Vec<ModelledValues>)> {
-    let (mut columns, mut values) = (Vec::new(), Vec::new());
-    for (at, column) in layout.modelled.iter().enumerate() {
-        let field = layout.schema.field(*column);
-        let interners: Vec<&Interner> =
-            readers.iter().map(|reader| &reader.reader.interners[at]).collect();
-        let (of_column, remaps) = plain_codes(field.name(), &interners)?;
-        let codes = readers.iter().zip(&remaps).flat_map(|(reader, remap)| {
-            reader.numbers[at].iter().map(|number| remap[*number as usize])
-        });
-        columns.push(SensitiveColumn {
-            name: field.name().clone(),
-            codes: codes.collect(),
-            cardinality: of_column.values.len() as u32 + u32::from(of_column.missing),
-            ordered: Kind::of(field.data_type(), field.name()).is_ok_and(Kind::has_ranges),
-        });
-        values.push(of_column);
+/// [`LastRows`] while they are filled, reader by reader.
+#[derive(Debug)]
+pub struct LastBuilder {
+    rows: LastRows,
+    /// By modelled column and reader, the code of every number.
+    remaps: Vec<Vec<Remap>>,
+    filled: usize,
+}
+
+impl LastBuilder {
+    /// Room for everything that these readers kept.
+    pub(crate) fn new(
+        layout: &LastLayout,
+        readers: Vec<LastReader>,
+        mut files: LastFiles,
+    ) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::invalid(format!("a temporary file cannot be read as memory: {}", error.kind()))
+        };
+        let rows = readers.iter().map(LastReader::rows).sum();
+        let (mut modelled, mut modelled_values, mut remaps) = (Vec::new(), Vec::new(), Vec::new());
+        files.modelled.resize_with(layout.modelled.len(), || None);
+        // Without a reader there is nothing to be numbered.
+        let columns = layout.modelled.iter().zip(files.modelled).enumerate();
+        for (at, (column, file)) in columns.filter(|_| !readers.is_empty()) {
+            let field = layout.schema.field(*column);
+            let interners: Vec<&Interner> =
+                readers.iter().map(|reader| &reader.reader.interners[at]).collect();
+            let (values, of_column) = plain_codes(field.name(), &interners)?;
+            modelled.push(SensitiveColumn {
+                name: field.name().clone(),
+                codes: Store::zeroed_in(rows, file).map_err(failed)?,
+                cardinality: values.values.len() as u32 + u32::from(values.missing),
+                ordered: Kind::of(field.data_type(), field.name()).is_ok_and(Kind::has_ranges),
+            });
+            modelled_values.push(values);
+            remaps.push(of_column);
+        }
+        let ties = if layout.has_ties() { rows } else { 0 };
+        let tuples = readers.into_iter().map(|reader| reader.tuples).collect();
+        let (tuples, tuple_of) = Tuples::together(tuples)?;
+        let rows = LastRows {
+            cohort_of: Store::zeroed_in(rows, files.cohort_of).map_err(failed)?,
+            ties: Store::zeroed_in(ties, files.ties).map_err(failed)?,
+            tuples,
+            tuple_of,
+            modelled,
+            modelled_values,
+        };
+        Ok(Self { rows, remaps, filled: 0 })
     }
-    Ok((columns, values))
+
+    /// Takes in the next chunks of a reader.
+    pub fn add(&mut self, reader: usize, chunks: Vec<CodedChunk>) -> Result<()> {
+        let LastRows { cohort_of, ties, modelled, .. } = &mut self.rows;
+        for chunk in chunks {
+            let places = self.filled..self.filled + chunk.rows();
+            let (Some(cohorts), Some((of_cohorts, of_models))) =
+                (cohort_of.get_mut(places.clone()), chunk.numbers.split_last())
+            else {
+                return Err(Error::bug("more rows of the last release came back than were kept"));
+            };
+            of_cohorts.for_each(|at, cohort| cohorts[at] = cohort);
+            let columns = of_models.iter().zip(modelled.iter_mut()).zip(&self.remaps);
+            for ((numbers, column), remaps) in columns {
+                let (codes, remap) = (&mut column.codes[places.clone()], &remaps[reader]);
+                numbers.for_each(|at, number| codes[at] = remap[number as usize]);
+            }
+            if !chunk.keyed_hashes.is_empty() {
+                ties[places.clone()].copy_from_slice(&chunk.keyed_hashes);
+            }
+            self.filled = places.end;
+        }
+        Ok(())
+    }
+
+    /// The rows, all of which must have been added.
+    pub fn finish(self) -> Result<LastRows> {
+        match self.filled == self.rows.cohort_of.len() {
+            true => Ok(self.rows),
+            false => Err(Error::bug("fewer rows of the last release came back than were kept")),
+        }
+    }
 }

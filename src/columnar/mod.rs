@@ -52,7 +52,8 @@ pub use cohorts::{Cohorts, MemberColumns};
 pub use column_groups::ColumnGroups;
 pub use domain::{Domain, ResolvedHierarchy};
 pub use kind::Kind;
-pub use last::{LastLayout, LastReader, LastRows};
+pub(crate) use last::LastFiles;
+pub use last::{LastBuilder, LastLayout, LastReader, LastRows};
 #[cfg(feature = "cells")]
 pub(crate) use leaf_counts::{LeafCounter, LeafCounts, ModelledCounts};
 pub use levels::{ListedLevels, ModelledValues};
@@ -66,7 +67,7 @@ pub(crate) use pages::{
 };
 pub use payload::{Gathered, LoadedPayload, Payload, PayloadChunk, PayloadOf};
 pub use payload_code::{PayloadArray, PayloadCoders};
-pub use person::pseudonym;
+pub use person::{can_be_key, pseudonym};
 pub use publish::{Cells, OutputColumn, Publisher, ReleaseForm, ReleaseTable, TieKeys};
 pub use published::{
     Cover, Covers, LabelledCells, LabelsAbove, OriginalCells, Originals, PublishedColumn,

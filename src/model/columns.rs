@@ -17,6 +17,14 @@ impl RowTable {
         with_rows!(self, rows => width(rows))
     }
 
+    /// Bytes of a row, also of a table that has none.
+    pub fn bytes_of_row(&self) -> usize {
+        fn bytes<C, const W: usize>(_rows: &[Row<C, W>]) -> usize {
+            size_of::<Row<C, W>>()
+        }
+        with_rows!(self, rows => bytes(rows))
+    }
+
     /// The numbers of the rows at some positions.
     pub fn ids(&self, positions: Range<usize>) -> Vec<u32> {
         with_rows!(self, rows => rows[positions].iter().map(|row| row.id).collect())

@@ -6,6 +6,7 @@ mod nights;
 mod promises;
 mod refusals;
 mod rules;
+mod tightened;
 mod types;
 
 use std::collections::BTreeMap;

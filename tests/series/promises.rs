@@ -1,5 +1,6 @@
 //! A release of a series depends on the rows, the state, the last release, the options and the seed, and on nothing else.
 
+use datafusion::arrow::array::FixedSizeBinaryArray;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 
@@ -9,6 +10,7 @@ use crate::with_functions;
 const ROWS: usize = 20_000;
 
 /// Night two of a census, and what the first left behind.
+#[derive(Clone)]
 struct Two {
     tonight: Vec<RecordBatch>,
     members: Vec<RecordBatch>,
@@ -73,6 +75,11 @@ async fn nights() -> Result<Two> {
 }
 
 impl Two {
+    /// A night on which nobody of them is here.
+    fn nobody(&self) -> Vec<RecordBatch> {
+        self.tonight.iter().map(|batch| batch.slice(0, 0)).collect()
+    }
+
     async fn release(
         &self,
         limit: Option<usize>,
@@ -109,6 +116,73 @@ async fn order_batches_partitions_and_memory_do_not_show() -> Result<()> {
         let (limited, files) = two.release(Some(limit), 0, "release").await?;
         assert!(limited == whole, "{limit}");
         assert!(files > 0 || limit > 6_000_000, "{files} files with {limit} bytes");
+    }
+    Ok(())
+}
+
+/// How much memory a night needs does not depend on who else has how much of the pool at which moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_is_enough_or_the_error_says_what_to_set() -> Result<()> {
+    const ENOUGH: usize = 3_000_000;
+    let two = nights().await?;
+    let nobody = Two { tonight: two.nobody(), ..two.clone() };
+    let (mut released, mut refused) = (0, 0);
+    for (name, night) in [("some gone", &two), ("nobody here", &nobody)] {
+        let (whole, _) = night.release(None, 0, "release").await?;
+        for limit in (2..=20).map(|quarter| quarter * 250_000) {
+            for turn in 0..3 {
+                match night.release(Some(limit), turn, "release").await {
+                    Ok((rows, files)) => {
+                        assert!(rows == whole && files > 0, "{name}: {limit}, turn {turn}");
+                        released += 1;
+                    }
+                    Err(error) => {
+                        let error = error.to_string();
+                        assert!(limit < ENOUGH, "{name}: {limit}, turn {turn}: {error}");
+                        for told in
+                            ["Resources exhausted", "AnonymizeExec[", "runtime.memory_limit"]
+                        {
+                            assert!(error.contains(told), "{name}: {limit}, turn {turn}: {error}");
+                        }
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(released >= 2 * 9 * 3 && refused > 0, "{released} released, {refused} refused");
+    Ok(())
+}
+
+/// However many persons a series knows, its state leaves most of the pool to the input and the method.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_state_stands_in_a_file() -> Result<()> {
+    const LIMIT: usize = 20_000_000;
+    const MORE: u128 = 250_000;
+    let two = nights().await?;
+    let (whole, none) = two.release(Some(LIMIT), 0, "release").await?;
+    assert_eq!(none, 0, "a small state is in memory");
+    // Persons of cohorts that were withdrawn: they are in the state and in no release.
+    let person = |at: u128| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834);
+    let persons = (0..MORE).map(|at| person(at).to_be_bytes());
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(FixedSizeBinaryArray::try_from_iter(persons)?),
+        Arc::new(Int64Array::from_iter_values((0..MORE as i64).map(|at| 1 + at / 10))),
+    ];
+    let more = RecordBatch::try_new(two.members[0].schema(), columns)?;
+    let members = two.members.iter().cloned().chain([more]).collect();
+    let large = Two { members, ..two.clone() };
+    for turn in 0..3 {
+        let (rows, files) = large.release(Some(LIMIT), turn, "release").await?;
+        assert!(rows == whole && files > 0, "turn {turn}: {files} files");
+    }
+    // What has no place in a file fits into neither of these.
+    for limit in [1_000_000, 1_500_000] {
+        let error = large.release(Some(limit), 0, "release").await.unwrap_err().to_string();
+        assert!(
+            error.contains("runtime.memory_limit") && error.contains("AnonymizeExec["),
+            "{error}"
+        );
     }
     Ok(())
 }

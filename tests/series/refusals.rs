@@ -160,6 +160,91 @@ async fn members_are_what_anonymize_wrote() -> Result<()> {
     Ok(())
 }
 
+/// A key that is written in another way makes everybody a newcomer: with second cohorts both releases could be compared.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_a_second_cohort_because_keys_changed() -> Result<()> {
+    let mut series = begun().await?;
+    let all = persons(0..40);
+    let mut refused = 0;
+    for key in
+        ["id + 1000", "'0' || id", "id::varchar || '.0'", "encode(id::varchar, 'hex') || '-'"]
+    {
+        let keyed = format!("((SELECT * EXCEPT (id), {key} AS id FROM tonight),");
+        series.release(&all).await?;
+        for publish in ["release", "members"] {
+            let sql = series.sql(&format!(", publish => '{publish}'"));
+            let sql = sql.replace("(tonight,", &keyed);
+            let error = series.context.sql(&sql).await?.collect().await.unwrap_err();
+            let error = error.strip_backtrace();
+            assert!(error.contains("none of the 40 members is here tonight"), "{key}: {error}");
+            assert!(error.contains("privacy_unit 'id'"), "{key}: {error}");
+            refused += 1;
+        }
+    }
+    assert_eq!(refused, 8);
+    // Too few to be grouped: nothing is at stake yet.
+    let strangers = persons(1000..1040);
+    assert!(series.release(&strangers[..2]).await?.iter().all(|of| of.num_rows() > 0));
+    // One who is back says that keys are what they were.
+    let mut with_one = strangers.clone();
+    with_one.push(all[0].clone());
+    assert!(series.release(&with_one).await.is_ok());
+    // A complete turnover that is true: they wait, or begin a series of their own.
+    let options = series.options.clone();
+    series.options += ", newcomers => 'wait'";
+    let night = cohorts(&series.release(&strangers).await?);
+    assert!(night.values().all(|rows| is_held(rows)) && cohort_of(&night).len() == 40);
+    let mut another = Series::new("");
+    another.options = options;
+    assert_eq!(cohort_of(&another.night(&strangers).await?).len(), 40);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_no_fraction() -> Result<()> {
+    let series = begun().await?;
+    series.release(&persons(0..40)).await?;
+    let mut refused = 0;
+    for data_type in ["Float64", "Float32", "Float16", "Dictionary(Int8, Float64)"] {
+        let keyed =
+            format!("((SELECT * EXCEPT (id), arrow_cast(id, '{data_type}') AS id FROM tonight),");
+        let sql = series.sql("").replace("(tonight,", &keyed);
+        let error = match series.context.sql(&sql).await {
+            Err(error) => error,
+            Ok(frame) => frame.collect().await.unwrap_err(),
+        };
+        let error = error.strip_backtrace();
+        assert!(error.contains("privacy_unit 'id' is ") && error.contains("CAST"), "{error}");
+        refused += 1;
+    }
+    assert_eq!(refused, 4);
+    Ok(())
+}
+
+/// A night that withdraws everything would be the last one of the series, and an empty input is a mistake upstream.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_night_that_withdraws_everything_is_refused() -> Result<()> {
+    let mut series = begun().await?;
+    series.options += ", leavers => 'withdraw'";
+    let cohorts = cohorts(&series.last).len();
+    let says = format!("all {cohorts} cohorts of 'last' would be left out for good");
+    for tonight in [persons(0..0), persons(1000..1002)] {
+        let error = series.error(&tonight).await;
+        assert!(error.contains(&says), "{error}");
+        assert!(series.new_members().await.is_err());
+    }
+    // One cohort of three, of whom one is gone.
+    let mut small = Series::new(", leavers => 'withdraw'");
+    small.night(&persons(0..3)).await?;
+    let error = small.error(&persons(1..3)).await;
+    assert!(error.contains("all 1 cohorts of 'last' would be left out"), "{error}");
+    small.options = small.options.replace("'withdraw'", "'hold'");
+    assert_eq!(small.night(&persons(1..3)).await?.len(), 1);
+    // Where others live, leaving some out is what was asked for.
+    assert!(series.release(&persons(1..40)).await.is_ok());
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_series_is_not_made_in_cells() -> Result<()> {
     let series = begun().await?;

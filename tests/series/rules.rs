@@ -1,7 +1,7 @@
 //! Requirements, figures and the two tables of one night.
 
 use datafusion::physical_plan::{ExecutionPlan, collect};
-use datafusion_anonymize::{AnonymizeExec, SeriesFigures};
+use datafusion_anonymize::{AnonymizeExec, SeriesFigures, redact_values};
 use futures::TryStreamExt;
 
 use super::*;
@@ -148,6 +148,45 @@ async fn both_tables_of_a_night_agree_and_its_figures_are_told() -> Result<()> {
         let size = of_members.iter().filter(|other| other[1] == row[1]).count();
         assert_eq!(published[&row[1].parse().unwrap()].len(), size);
     }
+    Ok(())
+}
+
+/// A job takes both tables at once and shows what `redact_values` leaves of an error.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_both_tables_keep_their_message() -> Result<()> {
+    let mut series = Series::new("");
+    let all = persons(0..40);
+    series.night(&all).await?;
+    let options = series.options.clone();
+    let mut shown = Vec::new();
+    for (options, tonight, says) in [
+        (options.replace(SEED, "seed => 'the seed of other nights'"), &all[..], "under this seed"),
+        (options.replace("k => 3", "k => 9"), &all[..], "have fewer than k = 9 rows"),
+        (options, &[&all[..], &all[..3]].concat()[..], "3 rows are not the only one"),
+    ] {
+        series.options = options;
+        let tonight = batch(tonight);
+        put(&series.context, "tonight", tonight.schema(), vec![tonight]);
+        let plan = series.context.sql(&series.sql("")).await?.create_physical_plan().await?;
+        let both = of_plan(&plan).unwrap().release_and_members(series.context.task_ctx()).await;
+        let error = redact_values(both.err().unwrap()).to_string();
+        assert!(error.contains(says), "{error}");
+        shown.push(error);
+    }
+    assert_eq!(shown.len(), 3);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_two_tables_keep_their_message() -> Result<()> {
+    let context = session(SessionConfig::new());
+    let sql = "SELECT * FROM anonymize((SELECT age, occupation FROM sample_census(rows => 20, seed => 7)), \
+               k => 21, method => 'alpha_k', alpha => 0.9, quasi_identifiers => ['age'], sensitive => \
+               ['occupation'], publish => 'quasi_identifiers')";
+    let plan = context.sql(sql).await?.create_physical_plan().await?;
+    let both = of_plan(&plan).unwrap().both_tables(context.task_ctx()).await;
+    let error = redact_values(both.err().unwrap()).to_string();
+    assert!(error.contains("20 rows"), "{error}");
     Ok(())
 }
 

@@ -69,7 +69,22 @@ async fn what_is_repeated_is_what_was_published() -> Result<()> {
 async fn keys_may_change_their_type() -> Result<()> {
     let mut series = Series::new("");
     let first = series.night(&persons(0..40)).await?;
-    for data_type in ["Utf8View", "Int32", "UInt64", "Dictionary(Int32, Utf8)", "LargeUtf8"] {
+    for data_type in [
+        "Utf8View",
+        "Int8",
+        "Int16",
+        "Int32",
+        "UInt8",
+        "UInt16",
+        "UInt32",
+        "UInt64",
+        "Decimal128(20, 0)",
+        "Decimal128(20, 3)",
+        "Decimal64(6, 1)",
+        "Dictionary(Int32, Utf8)",
+        "Dictionary(Int8, Int64)",
+        "LargeUtf8",
+    ] {
         let keyed =
             format!("((SELECT * EXCEPT (id), arrow_cast(id, '{data_type}') AS id FROM tonight),");
         let sql = series.sql("").replace("(tonight,", &keyed);

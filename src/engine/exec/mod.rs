@@ -292,7 +292,9 @@ impl ExecutionPlan for AnonymizeExec {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
         let hierarchies = (0..self.hierarchies.len()).map(|number| match &self.spec.series {
             // The state and the last release may be as large as the input.
-            Some(series) if series.members <= number && !self.shape.one_task => {
+            Some(series)
+                if [series.members, series.last].contains(&number) && !self.shape.one_task =>
+            {
                 Distribution::UnspecifiedDistribution
             }
             _ => Distribution::SinglePartition,

@@ -132,7 +132,8 @@ pub(super) async fn run_both(
     });
     let (release, source) = Release::new(exec, context, payload, 2)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
-    let (release, memory) = release.prepare(&source).await?;
+    // Whoever takes the tables shows the error, which quotes no value.
+    let (release, memory) = release.prepare(&source).await.map_err(mark_redacted)?;
     let [quasi_identifiers, sensitive] = forms.map(|form: Result<ReleaseForm>| {
         let form = form?;
         let schema = Arc::clone(&form.schema);

@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::prelude::DataFrame;
 
 use super::node::AnonymizeNode;
-use super::series::table_input;
+use super::series::{check_key, table_input};
 use crate::engine::options::{
     Anonymize, AnonymizeConfig, Hierarchy, Models, Options, Sensitivity, SessionSecret,
 };
@@ -159,6 +159,7 @@ pub(in crate::engine) fn plan_anonymize(
     let session = SessionSecret::of(state.config())?;
     let (mut spec, tables) =
         options.resolve(input.schema(), &settings, session).map_err(planning_error)?;
+    check_key(&spec, input.schema())?;
     let hierarchies = (tables.into_iter().enumerate())
         .map(|(number, table)| table_input(&mut spec, input.schema(), table, number))
         .collect::<Result<_>>()?;

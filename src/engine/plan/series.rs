@@ -5,7 +5,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 
 use super::node::{Binding, hierarchy_input, output_fields};
-use crate::columnar::{MemberColumns, OutputColumn, casts_without_loss, waiting_type};
+use crate::columnar::{MemberColumns, OutputColumn, can_be_key, casts_without_loss, waiting_type};
 use crate::engine::options::{COHORT, PERSON, SeriesOutput, Spec, find_column};
 use crate::engine::planning_error;
 use crate::error::Error;
@@ -27,6 +27,21 @@ pub(super) fn table_input(
         Some(series) if series.members == number => member_input(table),
         Some(series) if series.last == number => last_input(spec, input, table),
         _ => hierarchy_input(table, number),
+    }
+}
+
+/// Errors if persons cannot be told apart by their keys on every night.
+pub(super) fn check_key(spec: &Spec, input: &DFSchema) -> Result<()> {
+    let (Some(_), Some(unit)) = (&spec.series, &spec.privacy_unit) else { return Ok(()) };
+    let data_type = input.qualified_field_from_column(unit)?.1.data_type();
+    match can_be_key(data_type) {
+        true => Ok(()),
+        false => Err(planning_error(Error::invalid(format!(
+            "option 'series': privacy_unit '{0}' is {data_type}, and numbers with a floating point tell nobody apart for \
+             sure: cast it to the type of the first night in the input, as in (SELECT * EXCEPT ({0}), CAST({0} AS \
+             BIGINT) AS {0} FROM …)",
+            unit.name
+        )))),
     }
 }
 

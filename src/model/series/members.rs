@@ -47,7 +47,7 @@ impl Members {
     /// Bytes that [`Members::new`] takes beside the rows themselves.
     pub fn work_bytes(rows: usize, k: usize) -> usize {
         let starts = size_of::<u32>() * (2 * rows / MEMBERS_PER_START + 2);
-        starts + (size_of::<Cohort>() + size_of::<usize>()) * (rows / k.max(1) + 1)
+        starts + (size_of::<Cohort>() + size_of::<&[Member]>()) * (rows / k.max(1) + 1)
     }
 
     /// Verifies the cohorts of a state and makes its persons findable. Works on the current rayon pool.

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::partition::PartitionRows;
 use super::{ArrangedPayload, Emitting, OutputShape, ReleaseMemory};
 use crate::columnar::{
-    ChunkParts, CodedChunk, CodedTable, Coding, Layout, Payload, PayloadCoders, ReleaseTable,
-    TableBuilder, TableFiles,
+    ChunkParts, CodedChunk, CodedTable, Coding, LastBuilder, LastFiles, LastLayout, LastReader,
+    LastRows, Layout, Payload, PayloadCoders, ReleaseTable, TableBuilder, TableFiles,
 };
 use crate::engine::exec::runs::{RunWriter, Unit};
 use crate::engine::exec::spill::{OpenSpill, SpilledBatches};
@@ -56,6 +56,14 @@ const LARGEST_UNIT: usize = 256 << 20;
 /// While a batch is made it is in memory three times: gathered, sorted and compacted.
 const COPIES: usize = 3;
 
+/// The bytes that all consumers of a pool may have together.
+pub(in crate::engine::exec) fn pool_limit(pool: &Arc<dyn MemoryPool>) -> Option<usize> {
+    match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => Some(limit),
+        MemoryLimit::Infinite | MemoryLimit::Unknown => None,
+    }
+}
+
 /// The published columns as they were read.
 enum TakenPayload {
     Held(Payload),
@@ -79,10 +87,7 @@ impl ReleaseMemory<Arranging> {
     }
 
     fn limit(&self) -> Option<usize> {
-        match self.pool.memory_limit() {
-            MemoryLimit::Finite(limit) => Some(limit),
-            MemoryLimit::Infinite | MemoryLimit::Unknown => None,
-        }
+        pool_limit(&self.pool)
     }
 
     /// The part of the pool that is left to other operators, and to what this release needs later.
@@ -92,12 +97,22 @@ impl ReleaseMemory<Arranging> {
 
     /// What a method allocates has no other place than memory: what waits makes room for it.
     pub(in crate::engine::exec) fn reserve_method(&self, bytes: usize) -> Result<()> {
-        while let Err(refused) = self.state.method.try_grow(bytes) {
+        self.reserve_for(&self.state.method, bytes)?;
+        self.note_peak();
+        Ok(())
+    }
+
+    /// The same for another consumer of the pool.
+    pub(in crate::engine::exec) fn reserve_for(
+        &self,
+        consumer: &MemoryReservation,
+        bytes: usize,
+    ) -> Result<()> {
+        while let Err(refused) = consumer.try_grow(bytes) {
             if !self.make_room()? {
                 return Err(refused);
             }
         }
-        self.note_peak();
         Ok(())
     }
 
@@ -112,6 +127,9 @@ impl ReleaseMemory<Arranging> {
         bytes: usize,
         what: &str,
     ) -> Result<Option<ScratchFile>> {
+        if bytes == 0 {
+            return Ok(None);
+        }
         let headroom = self.headroom();
         while self.state.table.try_grow(bytes + headroom).is_err() {
             if !self.make_room()? {
@@ -159,24 +177,64 @@ impl ReleaseMemory<Arranging> {
             persons: layout.person.is_some(),
         };
         for partition in 0..self.partitions.len() {
-            let (spilled, held) = self.take_codes(partition)?;
-            // Rows of a last release come later.
-            if spilled.is_empty() && held.is_empty() {
-                continue;
-            }
-            for file in spilled {
-                let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
-                while let Some(batches) = self.state.handle.block_on(batches.next()) {
-                    let chunk =
-                        |batch: Result<_>| -> Result<_> { Ok(CodedChunk::of_batch(&batch?, has)?) };
-                    let chunks = batches.into_iter().map(chunk).collect::<Result<_>>()?;
-                    builder.add(partition, chunks, &self.cancel)?;
-                }
-            }
-            builder.add(partition, held, &self.cancel)?;
-            self.release_codes(partition)?;
+            let add = &mut |chunks| Ok(builder.add(partition, chunks, &self.cancel)?);
+            self.drain_codes(partition, has, add)?;
         }
         Ok(builder.finish(ties, &self.cancel)?)
+    }
+
+    /// Gives the codes of a partition away, from files and from memory, in the order in which they were read.
+    fn drain_codes(
+        &self,
+        partition: usize,
+        has: ChunkParts,
+        add: &mut dyn FnMut(Vec<CodedChunk>) -> Result<()>,
+    ) -> Result<()> {
+        let (spilled, held) = self.take_codes(partition)?;
+        // Rows of a last release come after those of the input.
+        if spilled.is_empty() && held.is_empty() {
+            return Ok(());
+        }
+        for file in spilled {
+            let mut batches = file.read()?.chunks(CHUNKS_AT_ONCE);
+            while let Some(batches) = self.state.handle.block_on(batches.next()) {
+                let chunk =
+                    |batch: Result<_>| -> Result<_> { Ok(CodedChunk::of_batch(&batch?, has)?) };
+                add(batches.into_iter().map(chunk).collect::<Result<_>>()?)?;
+            }
+        }
+        add(held)?;
+        self.release_codes(partition)
+    }
+
+    /// Puts the rows together that readers kept of the last release, the first of them in partition `first`.
+    pub(in crate::engine::exec) fn fill_last(
+        &self,
+        layout: &LastLayout,
+        readers: Vec<LastReader>,
+        first: usize,
+    ) -> Result<LastRows> {
+        let partitions = readers.len();
+        let rows: usize = readers.iter().map(LastReader::rows).sum();
+        let mut files = LastFiles {
+            cohort_of: self.place(rows * size_of::<u32>(), "last")?,
+            ..LastFiles::default()
+        };
+        if layout.has_ties() {
+            files.ties = self.place(rows * size_of::<u64>(), "last")?;
+        }
+        for _ in &layout.modelled {
+            files.modelled.push(self.place(rows * size_of::<u32>(), "last")?);
+        }
+        let mut builder = LastBuilder::new(layout, readers, files)?;
+        for reader in 0..partitions {
+            let add = &mut |chunks| {
+                self.cancel.check()?;
+                Ok(builder.add(reader, chunks)?)
+            };
+            self.drain_codes(first + reader, layout.chunk_parts(), add)?;
+        }
+        Ok(builder.finish()?)
     }
 
     /// The codes of a partition: those in files came first.

@@ -12,7 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use parking_lot::Mutex;
 
-pub(super) use self::arranging::Arranging;
+pub(super) use self::arranging::{Arranging, pool_limit};
 use self::partition::PartitionRows;
 use super::metrics::ReleaseMetrics;
 use super::runs::Runs;

@@ -16,13 +16,29 @@ use crate::engine::options::{COHORT, SeriesSpec};
 use crate::engine::plan::last_column;
 use crate::engine::{join_error, redact_values};
 use crate::error::Error;
-use crate::model::series::{Changes, LastCheck, Members};
+use crate::model::series::{LastCheck, Members};
 
 /// The last release: which cohorts it has, and the rows that may be published again.
 pub(super) struct Last {
     /// By cohort of the state.
     pub(super) published: Vec<bool>,
     pub(super) rows: LastRows,
+}
+
+/// A last release that was read and verified. Its rows wait in memory or in files.
+#[derive(Default)]
+pub(super) struct LastRead {
+    /// By cohort of the state.
+    published: Vec<bool>,
+    /// Nothing of a release that cannot be read.
+    kept: Option<Kept>,
+}
+
+struct Kept {
+    layout: Arc<LastLayout>,
+    readers: Vec<LastReader>,
+    /// The partition of the first of them in memory.
+    first: usize,
 }
 
 /// Which rows of the last release are kept.
@@ -32,7 +48,15 @@ pub(super) struct RowsToKeep {
     pub(super) keep: Vec<bool>,
 }
 
-impl Last {
+impl RowsToKeep {
+    /// How many there are, unless the release is refused.
+    pub(super) fn rows(&self) -> usize {
+        let cohorts = self.members.cohorts().iter().zip(&self.keep);
+        cohorts.filter(|(_, keep)| **keep).map(|(cohort, _)| cohort.size as usize).sum()
+    }
+}
+
+impl LastRead {
     /// Reads all of it, its partitions behind those of the input in `memory`.
     pub(super) async fn read(
         release: &Release,
@@ -66,7 +90,16 @@ impl Last {
         let tasks = tasks.into_iter().map(|task| async { task.join().await.map_err(join_error)? });
         let readers = try_join_all(tasks).await?;
         let published = check.published(&wanted.members, release.spec.k)?;
-        Ok(Self { published, rows: LastRows::together(&layout, readers)? })
+        Ok(Self { published, kept: Some(Kept { layout, readers, first }) })
+    }
+
+    /// Puts the rows together. Works on a thread that may block.
+    pub(super) fn put_together(self, memory: &ReleaseMemory<Arranging>) -> Result<Last> {
+        let rows = match self.kept {
+            Some(Kept { layout, readers, first }) => memory.fill_last(&layout, readers, first)?,
+            None => LastRows::default(),
+        };
+        Ok(Last { published: self.published, rows })
     }
 
     /// A last release without the columns that are needed: there must be none yet.
@@ -86,7 +119,7 @@ impl Last {
         if rows > 0 || !members.is_empty() {
             return Err(Error::invalid(message).into());
         }
-        Ok(Self { published: Vec::new(), rows: LastRows::default() })
+        Ok(Self::default())
     }
 }
 
@@ -118,10 +151,6 @@ fn layout(release: &Release, source: &Source, series: &SeriesSpec) -> Result<Las
     let schema = source.hierarchies[series.last].schema();
     let input = &release.layout.schema;
     let of = |column: &usize| Ok(schema.index_of(&last_column(input.field(*column).name()))?);
-    let modelled = match series.changes {
-        Changes::Never => release.layout.modelled.iter().map(of).collect::<Result<_>>()?,
-        Changes::Publish => Vec::new(),
-    };
     Ok(LastLayout {
         cohort: schema.index_of(&last_column(COHORT))?,
         quasi_identifiers: source
@@ -131,7 +160,7 @@ fn layout(release: &Release, source: &Source, series: &SeriesSpec) -> Result<Las
             .map(of)
             .collect::<Result<_>>()?,
         payload: release.layout.payload.iter().map(of).collect::<Result<_>>()?,
-        modelled,
+        modelled: release.layout.modelled.iter().map(of).collect::<Result<_>>()?,
         schema,
     })
 }

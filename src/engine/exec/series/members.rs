@@ -14,12 +14,17 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::columnar::MemberColumns;
+use crate::engine::exec::memory::{Arranging, ReleaseMemory, pool_limit};
 use crate::engine::exec::pipeline::Release;
 use crate::engine::exec::spill::{OpenSpill, Spills};
 use crate::engine::{join_error, redact_values};
 use crate::error::Error;
 use crate::model::series::{Member, Members};
 use crate::model::{Purpose, Store};
+
+/// The part of the pool that members take at most, one in so many: the input and the method have the rest, however many
+/// persons the series knows.
+const SHARE_OF_POOL: usize = 4;
 
 /// The state of a series and its memory.
 pub(super) struct State {
@@ -31,6 +36,8 @@ pub(super) struct State {
 pub(super) struct Incoming {
     waiting: Mutex<Waiting>,
     memory: MemoryReservation,
+    /// Bytes that members may take in memory.
+    most: usize,
     spills: Spills,
 }
 
@@ -45,9 +52,11 @@ impl Incoming {
     /// Reads every partition in a task of its own.
     pub(super) async fn read(release: &Release, table: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let memory = MemoryConsumer::new("AnonymizeExec[members]").with_can_spill(true);
+        let pool = release.context.memory_pool();
         let incoming = Arc::new(Self {
             waiting: Mutex::default(),
-            memory: memory.register(release.context.memory_pool()),
+            memory: memory.register(pool),
+            most: pool_limit(pool).map_or(usize::MAX, |limit| limit / SHARE_OF_POOL),
             spills: Spills::new(&release.context, &release.metrics, &release.cancel),
         });
         let partitions = table.output_partitioning().partition_count();
@@ -76,30 +85,41 @@ impl Incoming {
         waiting.rows += members.len();
         let bytes = size_of_val(&members[..]);
         waiting.chunks.push(members);
-        if self.memory.try_grow(bytes).is_err() {
+        let is_too_much = self.memory.size().saturating_add(bytes) > self.most;
+        if is_too_much || self.memory.try_grow(bytes).is_err() {
             waiting.spill(&self.spills)?;
             self.memory.free();
         }
         Ok(())
     }
 
-    /// Verifies the cohorts. Works on the current rayon pool.
-    pub(super) fn into_state(self, release: &Release, handle: &Handle) -> Result<State> {
-        let Self { waiting, memory, spills } = self;
-        let waiting = waiting.into_inner();
-        let rows = waiting.rows;
-        memory.try_grow(Members::work_bytes(rows, release.spec.k as usize))?;
-        let held: usize = waiting.chunks.iter().map(|chunk| size_of_val(&chunk[..])).sum();
-        let bytes = rows * size_of::<Member>();
-        let scratch = match memory.try_grow(bytes) {
-            Ok(()) => None,
-            Err(_) => Some(spills.scratch(bytes, "members")?),
+    /// Verifies the cohorts. Works on the current rayon pool; rows of the input that wait in memory make room.
+    pub(super) fn into_state(
+        self,
+        release: &Release,
+        input: &ReleaseMemory<Arranging>,
+        handle: &Handle,
+    ) -> Result<State> {
+        let Self { waiting, memory, most, spills } = self;
+        let mut waiting = waiting.into_inner();
+        let (rows, bytes) = (waiting.rows, waiting.rows * size_of::<Member>());
+        // The directory has no other place than memory.
+        let work = Members::work_bytes(rows, release.spec.k as usize);
+        if input.reserve_for(&memory, work).is_err() {
+            waiting.spill(&spills)?;
+            memory.free();
+            input.reserve_for(&memory, work)?;
+        }
+        let held = waiting.held_bytes();
+        let scratch = match bytes <= most && input.reserve_for(&memory, bytes).is_ok() {
+            true => None,
+            false => Some(spills.scratch(bytes, "members")?),
         };
         let mut store = Store::zeroed_in(rows, scratch).map_err(|error| {
             Error::invalid(format!("a temporary file cannot be read as memory: {}", error.kind()))
         })?;
         waiting.write(&mut store, handle)?;
-        memory.shrink(held.min(memory.size()));
+        memory.shrink(held);
         let seed = release.spec.secret.seed(Purpose::SeriesCohorts);
         let members = Members::new(store, seed, &release.cancel)?;
         let is_known = members.cohorts().iter().any(|cohort| cohort.is_intact);
@@ -116,6 +136,10 @@ impl Incoming {
 }
 
 impl Waiting {
+    fn held_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| size_of_val(&chunk[..])).sum()
+    }
+
     fn spill(&mut self, spills: &Spills) -> Result<()> {
         let _timer = spills.time().timer();
         let schema = schema();

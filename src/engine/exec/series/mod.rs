@@ -18,6 +18,7 @@
 //! neither their place, nor the batch they are in, nor a dictionary tells them from others.
 
 mod arrangement;
+mod checks;
 mod last;
 mod members;
 mod newcomers;
@@ -38,7 +39,7 @@ use futures::{StreamExt, stream};
 pub use self::person::person_in_series;
 
 use self::members::Incoming;
-use self::night::{Night, Verified};
+use self::night::Night;
 use super::emit::BatchStream;
 use super::memory::{Emitting, ReleaseMemory};
 use super::pipeline::{
@@ -46,6 +47,7 @@ use super::pipeline::{
 };
 use super::{AnonymizeExec, full_schema};
 use crate::columnar::{Coding, MemberColumns, OutputColumn, Reader, ReleaseForm};
+use crate::engine::mark_redacted;
 use crate::engine::options::{SeriesOutput, SeriesSpec, Spec};
 use crate::engine::plan::Binding;
 use crate::model::series::Member;
@@ -59,6 +61,16 @@ pub(super) struct Prepared {
 
 /// Everything up to the first row.
 pub(super) async fn prepare(release: Release, source: &Source) -> Result<Prepared> {
+    form_night(release, source).await.map_err(|error| match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => error.context(
+            "a night of a series needs more memory than its pool has left: raise the limit, as in SET \
+             datafusion.runtime.memory_limit = '8G', or let fewer queries run beside it",
+        ),
+        _ => error,
+    })
+}
+
+async fn form_night(release: Release, source: &Source) -> Result<Prepared> {
     let Some(series) = release.spec.series.clone() else {
         return internal_err!("a release without a series");
     };
@@ -73,7 +85,7 @@ pub(super) async fn prepare(release: Release, source: &Source) -> Result<Prepare
         let form = || {
             check_nobody(&release.spec, &readers)?;
             let timer = release.metrics.partition_time.timer();
-            let state = incoming.into_state(&release, &handle)?;
+            let state = incoming.into_state(&release, &memory, &handle)?;
             timer.done();
             let timer = release.metrics.encode_time.timer();
             let coding =
@@ -88,9 +100,11 @@ pub(super) async fn prepare(release: Release, source: &Source) -> Result<Prepare
                 state: &state,
                 handle: &handle,
             };
-            night.form(coding?, memory)
+            let verified = night.form(coding?, memory)?;
+            drop(state);
+            verified.ready(&release)
         };
-        let Verified { memory, members } = thread_pool(release.threads)?.install(form)?;
+        let (memory, members) = thread_pool(release.threads)?.install(form)?;
         Ok(Prepared { release, memory, members: Arc::new(members) })
     })
     .await
@@ -163,7 +177,8 @@ pub(super) async fn run_both(
     member_form.schema = full_schema(&spec, &binding, &exec.input.schema())?;
     let (release, source) = Release::new(exec, context, payload, 1)?;
     let guard = Arc::new(CancelOnDrop(release.cancel.clone()));
-    let prepared = prepare(release, &source).await?;
+    // Whoever takes the tables shows the error, which quotes no value.
+    let prepared = prepare(release, &source).await.map_err(mark_redacted)?;
     let stream = |output, form: ReleaseForm| {
         let schema: SchemaRef = Arc::clone(&form.schema);
         let batches = guarded(prepared.stream(output, form)?, Arc::clone(&guard));

@@ -41,7 +41,7 @@ impl CohortBuilder<'_> {
             return Ok(NewCohorts::default());
         }
         let (table, count) = (self.table, self.rows.len());
-        let row_bytes = table.rows.bytes() / table.rows.len().max(1);
+        let row_bytes = table.rows.bytes_of_row();
         let axes: Vec<Axis> = table.domains.iter().map(|domain| domain.axis.clone()).collect();
         let work = self.builder.work_bytes(axes.iter(), count, row_bytes, self.threads);
         let beside = table.modelled.len() * size_of::<u32>() + 2 * size_of::<u64>();

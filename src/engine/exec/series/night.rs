@@ -6,8 +6,9 @@ use datafusion::common::{Result, exec_err, internal_err};
 use rayon::prelude::*;
 use tokio::runtime::Handle;
 
-use super::arrangement::{Arrangement, Published, Rows, check_classes, is_of, published_classes};
-use super::last::{Last, RowsToKeep};
+use super::arrangement::{Arrangement, Published, Rows, published_classes};
+use super::checks::verify_last;
+use super::last::{Last, LastRead, RowsToKeep};
 use super::members::State;
 use super::newcomers::{CohortBuilder, NewCohorts};
 use crate::columnar::{CodedTable, Coding, Cohorts, Domain, LastRows, ReleaseTable};
@@ -17,15 +18,12 @@ use crate::engine::exec::metrics::SeriesFigures;
 use crate::engine::exec::pipeline::{Release, Resolved, Source};
 use crate::engine::exec::requirement::RequirementBuilder;
 use crate::engine::options::{Newcomers, SeriesSpec};
-use crate::error::Error;
 use crate::hierarchy::Axis;
 use crate::measure::lost_by;
 use crate::model::series::{
     Attendance, Changes, Fate, Groups, Leavers, Member, Members, Presence, member,
 };
-use crate::model::{
-    Classes, Purpose, Requirement, RowKeys, RowTable, Store, check_placement, ties,
-};
+use crate::model::{Classes, Purpose, Requirement, RowKeys, RowTable, Store, ties};
 
 /// What one night works from.
 pub(super) struct Night<'a> {
@@ -39,19 +37,22 @@ pub(super) struct Night<'a> {
 
 /// A verified night.
 pub(super) struct Verified {
-    pub(super) memory: Arc<ReleaseMemory<Emitting>>,
+    memory: ReleaseMemory<Arranging>,
+    table: CodedTable,
+    arranged: Arranged,
+    cohorts: Cohorts,
     /// The members of the new cohorts, in the order of their hashes.
-    pub(super) members: Vec<Member>,
+    members: Vec<Member>,
 }
 
 /// Bytes of a class while it is decided on and until it has left.
 const BYTES_OF_CLASS: usize = 64;
 
 /// Tonight's rows, and what is known of their persons.
-struct Tonight {
+pub(super) struct Tonight {
     /// Each row at the position of its number.
-    table: CodedTable,
-    requirement: Requirement,
+    pub(super) table: CodedTable,
+    pub(super) requirement: Requirement,
     /// The rows of newcomers.
     newcomers: Vec<u32>,
     /// By cohort, how many members are here.
@@ -104,32 +105,35 @@ impl Night<'_> {
         let last_rows = Groups::of(&last.rows.cohort_of, self.members().cohorts().len());
         release.cancel.check()?;
         let fates = self.fates(&tonight, &last, &last_rows, &of_last);
+        let of_repeated = self.check_repeated(&fates, &last.rows, &last_rows, of_last.clone())?;
         let published = published_classes(self.members(), &fates, &new);
         let arrangement =
             Arrangement { published, tonight: &tonight.rows, new: &new, last: last_rows };
+        self.check_not_the_last_night(&arrangement, &last.published)?;
         let timer = release.metrics.verify_time.timer();
         self.verify(&tonight, &arrangement)?;
         if self.keeps_values() {
-            self.verify_last(&last.rows, &arrangement, &of_last)?;
+            let is_live = |of: &Published| matches!(of.rows, Rows::Live(_));
+            verify_last(&last.rows, &arrangement, &of_last, is_live)?;
         }
+        let repeats = |of: &Published| matches!(of.rows, Rows::Kept(_) | Rows::Repeated(_));
+        verify_last(&last.rows, &arrangement, &of_repeated, repeats)?;
         timer.done();
         self.count(&tonight, &last.published, &arrangement);
         release.cancel.check()?;
-        let new_members = members_of(&tonight.table, &new);
+        let members = members_of(&tonight.table, &new);
         let arranged = self.arrange(&memory, &tonight.table, &arrangement)?;
         let cohorts = arrangement.cohorts(tonight.table.rows.len() as u32, last.rows)?;
         drop(arrangement);
-        drop(new);
-        let memory = self.emitting(memory, tonight.into_table(), arranged, cohorts)?;
-        Ok(Verified { memory, members: new_members })
+        Ok(Verified { memory, table: tonight.into_table(), arranged, cohorts, members })
     }
 
-    fn members(&self) -> &Members {
+    pub(super) fn members(&self) -> &Members {
         &self.state.members
     }
 
     /// Whether cohorts that live publish the values of the last release.
-    fn keeps_values(&self) -> bool {
+    pub(super) fn keeps_values(&self) -> bool {
         self.series.changes == Changes::Never
     }
 
@@ -156,6 +160,7 @@ impl Night<'_> {
         memory.reserve_method(attendance.newcomer_bytes())?;
         let newcomers = attendance.newcomers(&table.persons);
         self.check_one_row_each(newcomers.repeated)?;
+        self.check_keys(&attendance, newcomers.rows.len())?;
         let requirement = builder.requirement(&table)?;
         let rows = Groups::of(&attendance.cohort_of, members.cohorts().len());
         let present = members.cohorts().iter().zip(&attendance.present);
@@ -198,17 +203,6 @@ impl Night<'_> {
         ties::work_bytes(rows).max(attendance + arranged) + classes * BYTES_OF_CLASS
     }
 
-    fn check_one_row_each(&self, again: usize) -> Result<()> {
-        match &self.release.spec.privacy_unit {
-            Some(unit) if again > 0 => exec_err!(
-                "privacy_unit '{}': {again} rows are not the only one of their person, and a series needs one row for \
-                 each: aggregate the input to a row per person, or keep one of them",
-                unit.name
-            ),
-            _ => Ok(()),
-        }
-    }
-
     /// Which cohorts may publish rows of the last release tonight.
     fn may_repeat(&self, tonight: &Tonight) -> Vec<bool> {
         let may_repeat = |cohort: usize| match (tonight.is_whole[cohort], self.series.leavers) {
@@ -246,15 +240,19 @@ impl Night<'_> {
         memory: ReleaseMemory<Arranging>,
         tonight: &Tonight,
     ) -> Result<(ReleaseMemory<Arranging>, Last)> {
-        let memory = Arc::new(memory);
         let keep = self.may_repeat(tonight);
         let wanted = RowsToKeep { members: Arc::clone(&self.state.members), keep };
-        let last = Last::read(self.release, self.source, self.series, &memory, wanted);
+        // Its rows by cohort, and while they are verified in the order of the classes, and whether each was seen.
+        let row_bytes = 2 * size_of::<u32>() + size_of::<bool>();
+        memory.reserve_method(wanted.rows() * row_bytes + wanted.rows() / 8)?;
+        let memory = Arc::new(memory);
+        let last = LastRead::read(self.release, self.source, self.series, &memory, wanted);
         let last = self.handle.block_on(last)?;
-        match Arc::into_inner(memory) {
-            Some(memory) => Ok((memory, last)),
-            None => internal_err!("a task still reads after it has ended"),
-        }
+        let Some(memory) = Arc::into_inner(memory) else {
+            return internal_err!("a task still reads after it has ended");
+        };
+        let last = last.put_together(&memory)?;
+        Ok((memory, last))
     }
 
     /// What the values of the last release must satisfy where they are published again with tonight's ranges. Models
@@ -266,52 +264,6 @@ impl Night<'_> {
         }
         let builder = RequirementBuilder { spec, levels: builder.levels, populations: &[] };
         builder.build(&last.modelled_values.iter().collect::<Vec<_>>())
-    }
-
-    /// Every row is in one class or not published, classes that publish tonight's values meet the requirement, and the
-    /// persons of a class are those of its cohort.
-    fn verify(&self, tonight: &Tonight, arrangement: &Arrangement) -> Result<()> {
-        let Tonight { table, requirement, .. } = tonight;
-        let is_checked = |of: &Published| match of.rows {
-            Rows::Live(_) => !self.keeps_values(),
-            Rows::New(_) => true,
-            Rows::Kept(_) | Rows::Repeated(_) => false,
-        };
-        let classes: Vec<&Published> =
-            arrangement.published.iter().filter(|of| is_checked(of)).collect();
-        let rows_of = |of: &Published| arrangement.tonight_rows(of);
-        check_classes(table.rows.len(), &classes, &rows_of, &|placement| {
-            check_placement(placement, requirement, &table.modelled)
-        })?;
-        let seed = self.release.spec.secret.seed(Purpose::SeriesCohorts);
-        let wrong = arrangement.published.par_iter().filter(|of| {
-            !matches!(of.rows, Rows::Repeated(_))
-                && !is_of(of.id, arrangement.tonight_rows(of), &table.persons, seed)
-        });
-        match wrong.count() {
-            0 => Ok(()),
-            wrong => {
-                Err(Error::bug(format!("{wrong} classes are not the cohort of their id")).into())
-            }
-        }
-    }
-
-    /// The same of classes that publish the values of the last release with tonight's ranges.
-    fn verify_last(
-        &self,
-        last: &LastRows,
-        arrangement: &Arrangement,
-        requirement: &Requirement,
-    ) -> Result<()> {
-        let is_live = |of: &&Published| matches!(of.rows, Rows::Live(_));
-        let classes: Vec<&Published> = arrangement.published.iter().filter(is_live).collect();
-        let rows_of = |of: &Published| match of.rows {
-            Rows::Live(cohort) => arrangement.last.rows(cohort),
-            _ => &[],
-        };
-        check_classes(last.cohort_of.len(), &classes, &rows_of, &|placement| {
-            check_placement(placement, requirement, &last.modelled)
-        })
     }
 
     fn count(&self, tonight: &Tonight, was_published: &[bool], arrangement: &Arrangement) {
@@ -372,8 +324,7 @@ impl Night<'_> {
         let sizes: Vec<u32> =
             arrangement.published.iter().map(|of| arrangement.size(of) as u32).collect();
         let classes = Classes::from_sizes(&sizes)?;
-        let row_bytes = table.rows.bytes().checked_div(tonight).unwrap_or(size_of::<u64>());
-        let file = memory.place(classes.rows() * row_bytes, "codes")?;
+        let file = memory.place(classes.rows() * table.rows.bytes_of_row(), "codes")?;
         let mut rows = table.rows.zeroed_like_in(classes.rows(), file)?;
         let sources = &mut arrangement.row_sources(tonight as u32, self.keeps_values());
         table.rows.copy_rows(&mut rows, sources)?;
@@ -384,20 +335,20 @@ impl Night<'_> {
         self.release.metrics.loss.set(lost / own.sum::<usize>().max(1) as f64);
         Ok(Arranged { rows, classes })
     }
+}
 
-    /// The table of published rows, ready to leave.
-    fn emitting(
-        &self,
-        memory: ReleaseMemory<Arranging>,
-        table: CodedTable,
-        arranged: Arranged,
-        cohorts: Cohorts,
-    ) -> Result<Arc<ReleaseMemory<Emitting>>> {
-        let Arranged { rows, classes } = arranged;
+impl Verified {
+    /// The table of published rows, ready to leave, and the members of new cohorts. The state is no longer needed.
+    pub(super) fn ready(
+        self,
+        release: &Release,
+    ) -> Result<(Arc<ReleaseMemory<Emitting>>, Vec<Member>)> {
+        let Self { memory, table, arranged: Arranged { rows, classes }, cohorts, members } = self;
         let tonight = table.rows.len();
         let (domains, keys) = domains_and_keys(table);
         // The others of tonight's codes, values and persons are gone now.
-        memory.shrink_table(rows.bytes() + 2 * size_of::<u64>() * tonight)?;
+        let of_keys = size_of::<u64>() * (2 * tonight + cohorts.ties.len());
+        memory.shrink_table(rows.bytes() + of_keys)?;
         memory.shrink_method(classes.len() * BYTES_OF_CLASS)?;
         let table = CodedTable {
             rows,
@@ -409,12 +360,12 @@ impl Night<'_> {
         };
         let table = Arc::new(ReleaseTable::of_series(table, classes, cohorts));
         let shape = OutputShape {
-            batch_rows: self.release.context.session_config().batch_size(),
-            threads: self.release.threads,
-            streams: self.release.streams,
-            quasi_identifiers: self.release.layout.quasi_identifiers.len(),
+            batch_rows: release.context.session_config().batch_size(),
+            threads: release.threads,
+            streams: release.streams,
+            quasi_identifiers: release.layout.quasi_identifiers.len(),
         };
-        memory.prepare(table, &shape)
+        Ok((memory.prepare(table, &shape)?, members))
     }
 }
 

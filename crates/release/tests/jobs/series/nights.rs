@@ -218,9 +218,13 @@ async fn a_table_with_other_keys_and_a_series_that_is_over_stop_the_job() {
     let mut nights = Nights::new();
     nights.night(people(0..200)).await.unwrap();
     let before = nights.published().await;
+    // Keys that nobody has: no night is computed, and the message comes as it was written.
+    let error = nights.night(people(1000..1200)).await.unwrap_err().to_string();
+    assert!(error.contains("none of the 200 members is here tonight"), "{error}");
+    assert_eq!(nights.published().await, before);
     for (checks, persons, told) in [
-        ("", 1000..1200, "max_new = 0.5 is not met: it is 1"),
-        ("", 1000..1200, "max_gone = 0.5 is not met: it is 1"),
+        ("", 150..350, "max_new = 0.5 is not met: it is 0.75"),
+        ("", 150..350, "max_gone = 0.5 is not met: it is 0.75"),
         ("max_new = 0.1", 0..300, "max_new = 0.1 is not met: it is 0.333"),
         ("max_gone = 0.1", 100..200, "max_gone = 0.1 is not met: it is 0.5"),
         ("min_live = 0.9\nmax_gone = 1.0", 100..200, "another series is due"),
