@@ -12,7 +12,7 @@ use datafusion::common::Result;
 
 use crate::Report;
 use crate::claim::{Check, Claim, Found, Rule, claim, decide_all};
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::compare::{Better, all};
 use crate::line::{Line, map_all};
 use crate::people::{AdultRows, People, Wanted};
@@ -127,6 +127,7 @@ impl Experiment<'_> {
             "quasi_identifiers => [{}], sensitive => ['{sensitive}']",
             quoted(&names(quasi_identifiers))
         );
+        let hierarchies = |columns| self.workspace.hierarchies(columns);
         // Only slicing looks at the hierarchy of the sensitive column.
         let how = match method {
             LGAA_CP => hierarchies(quasi_identifiers),

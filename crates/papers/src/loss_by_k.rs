@@ -7,7 +7,7 @@
 use datafusion::common::Result;
 
 use crate::Report;
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::line::Line;
 use crate::people::{AdultRows, Wanted};
 use crate::plot::{LinePlot, Start};
@@ -75,7 +75,7 @@ async fn loss(workspace: &Workspace, method: &str, k: f64) -> Result<f64> {
         "SELECT * FROM anonymize(people, k => {k}, method => '{method}', suppression_limit => 1, \
          quasi_identifiers => [{}]{}, seed => 1)",
         quoted(&names(QUASI_IDENTIFIERS)),
-        hierarchies(QUASI_IDENTIFIERS)
+        workspace.hierarchies(QUASI_IDENTIFIERS)
     );
     workspace.release(&sql).await?.loss()
 }

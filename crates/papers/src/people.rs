@@ -1,6 +1,6 @@
 //! The people of the experiments: the Adult census where there is one, otherwise `sample_census`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
@@ -112,16 +112,22 @@ impl Workspace {
         Ok(format!("(SELECT * FROM (SELECT {renamed} FROM adult_file) WHERE {condition})"))
     }
 
+    /// The file of Adult's hierarchy of a column.
+    pub(crate) fn levels_file(&self, column: &str) -> Option<PathBuf> {
+        let directory = self.setting.adult.as_ref().filter(|_| column != "relationship")?;
+        Some(directory.join(format!("hierarchies/{}.csv", dashed(column))))
+    }
+
     async fn load_levels(&self, column: &str) -> Result<()> {
-        let source = match (&self.setting.adult, column) {
-            (Some(_), "relationship") => RELATIONSHIP_LEVELS.to_owned(),
-            (Some(directory), _) => {
-                let file = directory.join(format!("hierarchies/{}.csv", dashed(column)));
+        let is_adult = self.setting.adult.is_some();
+        let source = match (self.levels_file(column), column) {
+            (Some(file), _) => {
                 let options = CsvReadOptions::new().has_header(false).delimiter(b';');
                 let file = file.display().to_string();
                 self.context.register_csv(format!("{column}_file"), file, options).await?;
                 format!("SELECT * FROM {column}_file")
             }
+            (None, _) if is_adult => RELATIONSHIP_LEVELS.to_owned(),
             (None, "salary_class") => "SELECT DISTINCT salary_class, '*' FROM people".to_owned(),
             (None, _) => format!("SELECT * FROM sample_hierarchy(column => '{column}')"),
         };

@@ -8,7 +8,7 @@ use datafusion::common::{Result, exec_err};
 
 use crate::Report;
 use crate::claim::{Check, Claim, Found, Rule, claim, decide_all};
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::compare::{Better, Way};
 use crate::line::{Line, as_ratios, map_all, median};
 use crate::people::{AdultRows, Wanted};
@@ -86,7 +86,7 @@ async fn measure(
         "anonymize(people, k => {k}, method => '{method}', class_id => true, seed => 1, \
          quasi_identifiers => [{}], keep => ['{label}']{}{})",
         quoted(&names(quasi_identifiers)),
-        hierarchies(quasi_identifiers),
+        workspace.hierarchies(quasi_identifiers),
         variant.option()
     );
     let sql = format!(

@@ -18,7 +18,7 @@ use crate::method::partition::Split;
 use crate::model::Tally;
 
 /// All groups are compared with all others. Where k is so large that a block has more tuples, groups of a few neighbouring
-/// rows are where it starts.
+/// rows are where it starts, unless it runs as printed.
 const MOST_GROUPS: usize = 8192;
 
 /// Groups the rows of a block.
@@ -30,14 +30,14 @@ pub(super) fn bottom_up<'a>(
 ) -> Result<Vec<Group>> {
     let tuple_of = tuples.tuple_of_rows();
     let mut merging = Merging { rules, split, tuples, tuple_of, tallies, groups: Vec::new() };
-    let rows = tuples.rows().div_ceil(MOST_GROUPS);
-    if tuples.len() <= MOST_GROUPS {
+    if tuples.len() <= MOST_GROUPS || !rules.takes_shortcuts {
         for tuple in 0..tuples.len() {
             let rows = tuples.positions(tuple).map(|position| position as u32).collect();
             merging.add_halved(rows);
         }
     } else {
-        merging.add_parts((0..tuples.rows() as u32).collect(), rows);
+        let most = tuples.rows().div_ceil(MOST_GROUPS);
+        merging.add_parts((0..tuples.rows() as u32).collect(), most);
     }
     while merging.round()? {
         merging.groups.retain(|group| !group.rows.is_empty());

@@ -33,6 +33,8 @@ pub(super) struct Rules<'a> {
     pub(super) cancel: &'a Cancel,
     /// Number of the block, so that blocks draw different random rows.
     pub(super) block: u64,
+    /// Whether time is saved, for some loss, where comparing all rows takes long. No paper does that.
+    pub(super) takes_shortcuts: bool,
 }
 
 /// The column of persons whose rows follow each other into a group: where only numbers of different values are
@@ -52,7 +54,7 @@ pub(super) fn persons_to_follow<'a>(
 /// Nodes of the trie that searches may look at for a row, on average, before the block is called too large.
 const LOOKS: u64 = 1024;
 /// Up to this many rows a group grows one by one, each the nearest to those before it; a larger one takes as many at once
-/// as it needs for this many searches.
+/// as it needs for this many searches. As printed every group grows one by one.
 const SEARCHES: u32 = 100;
 
 /// Rows that will be published alike.
@@ -191,7 +193,10 @@ impl<'a> Growth<'a> {
         self.leaves.clear();
         let rows = self.trie.free(start).min(self.rules.k);
         self.take(start, rows, group);
-        let at_once = self.rules.k.div_ceil(SEARCHES);
+        let at_once = match self.rules.takes_shortcuts {
+            true => self.rules.k.div_ceil(SEARCHES),
+            false => 1,
+        };
         loop {
             let lacking = self.rules.k.saturating_sub(group.rows.len() as u32);
             if lacking == 0 {
@@ -207,7 +212,7 @@ impl<'a> Growth<'a> {
                 self.take(leaf, 1, group);
                 continue;
             }
-            if at_once > 1 {
+            if self.rules.k > SEARCHES {
                 self.rules.cancel.check()?;
             }
             let found = self.trie.nearest(&mut self.caches, at_once as usize, &|_| true);

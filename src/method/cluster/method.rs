@@ -1,6 +1,6 @@
 //! The registered methods that group rows by distance.
 
-use super::{Clustering, Options, block_bytes, cluster, incomplete_rows};
+use super::{Clustering, Options, cluster, incomplete_rows};
 use crate::error::{Error, Result};
 use crate::method::{
     About, Family, Job, Method, MethodOption, Settings, TableShape, Takes, Unverified, Variant,
@@ -85,7 +85,8 @@ impl Method for Clusters {
         let in_work = shape.threads.saturating_mul(self.block_rows(settings));
         // Rows move when all blocks are done.
         let places = size_of::<u32>() * shape.rows;
-        block_bytes(shape.codes.iter().copied(), in_work.min(shape.rows)) + places
+        let codes = shape.codes.iter().copied();
+        self.clustering.block_bytes(codes, in_work.min(shape.rows)) + places
     }
 
     fn form(&self, rows: &mut RowTable, job: &Job, settings: &Settings) -> Result<Unverified> {

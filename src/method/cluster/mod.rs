@@ -38,7 +38,7 @@
 //! is exact: 48 842 rows of eight quasi-identifiers at k = 5 take about a quarter of a second in both
 //! (bench `clustering`). Refinement has a budget of looks at each cell (`refined.rs`); `bottom_up` compares every group with all
 //! groups of its block. A block whose rows are so different that more than a thousand nodes of the trie are looked at for each
-//! is cut further. Where k is above 100, a group takes several rows at once. Tables above `block_rows` are first cut into blocks
+//! is cut further, and where k is above 100, a group takes several rows at once; neither happens as printed. Tables above `block_rows` are first cut into blocks
 //! by the rounded partition, and the blocks are clustered in parallel with the figures (domains, entropies) of the whole table.
 //! ILossRate of `kaim` on the same rows, by the rows of a block; the time is about the same:
 //!
@@ -317,6 +317,7 @@ impl Work<'_> {
             seed: options.seed,
             cancel: job.cancel,
             block: block.number,
+            takes_shortcuts: options.variant == Variant::Best,
         };
         let tally = |single| Tally::new(single, job.sensitive, self.global);
         let tallies = self.singles.iter().map(tally).collect();
@@ -354,17 +355,26 @@ fn is_incomplete<C: Code, const W: usize>(row: &Row<C, W>, axes: &[Axis]) -> boo
     axes.iter().zip(&row.codes).any(|(axis, code)| axis.missing && code.get() == 0)
 }
 
-/// Bytes that a clustering takes beside the rows, roughly, when `rows` rows stand in the blocks it
-/// works on at once; `codes` is the number of codes of every quasi-identifier.
-pub fn block_bytes(codes: impl Iterator<Item = u32>, rows: usize) -> usize {
-    // Per row and column: the code as it is read and that of the tuple, a trie node of four numbers, half as much again while a
-    // trie is rebuilt, and the center of a group. Per code: what distances look up. Per row: tallies and groups,
-    // its place before and after, its slot, by which the rows of a person are found, and the order of starts.
-    const CELL: usize = 4 + 4 + 24 + 48;
-    const CODE: usize = 64;
-    const ROW: usize = 180;
-    let columns = codes.map(|codes| codes as usize * CODE + rows * CELL);
-    columns.sum::<usize>() + rows * ROW
+impl Clustering {
+    /// Bytes that a clustering takes beside the rows, roughly, when `rows` rows stand in the blocks it
+    /// works on at once; `codes` is the number of codes of every quasi-identifier.
+    pub fn block_bytes(self, codes: impl Iterator<Item = u32>, rows: usize) -> usize {
+        // Per code: what distances look up. Per row: tallies and groups, its place before and after, its slot, by which the
+        // rows of a person are found, and the order of starts.
+        const CODE: usize = 64;
+        const ROW: usize = 180;
+        // Per row and column: the code as it is read and that of the tuple, and
+        let cell = 4
+            + 4
+            + match self {
+                // a trie node of four numbers, half as much again while a trie is rebuilt, and the center of a group;
+                Self::Kaim | Self::KMember => 24 + 48,
+                // the center of a group, with the members of a set: every row may start as a group of its own.
+                Self::BottomUp => size_of::<distance::Part>() + 32,
+            };
+        let columns = codes.map(|codes| codes as usize * CODE + rows * cell);
+        columns.sum::<usize>() + rows * ROW
+    }
 }
 
 /// Weights with 1 as the largest.

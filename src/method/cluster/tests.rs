@@ -9,6 +9,8 @@ use crate::hierarchy::{Axis, Tree, float_intervals};
 use crate::method::testing::{Release, Table, mixed_axes};
 use crate::model::RowKeys;
 
+mod as_printed;
+
 const METHODS: [Clustering; 3] = [Clustering::Kaim, Clustering::KMember, Clustering::BottomUp];
 
 fn run<const D: usize>(
@@ -203,6 +205,7 @@ fn grown(table: &Table<3>, distance: Distance, start: Start, seed: u32) -> Resul
         seed: &Seed::from_bytes(&seed.to_le_bytes()),
         cancel: &table.cancel,
         block: 0,
+        takes_shortcuts: true,
     };
     let tuples = Tuples::new(&rows, 0..rows.len(), &columns, &table.keys);
     let Grown::Groups(groups) = Growth::new(rules, &tuples, Vec::new()).run(false)? else {

@@ -3,7 +3,9 @@
 use super::{AsgOptions, DEFAULT_BLOCK_ROWS, Options, asg_ls, block_row_bytes, row_bytes, slicing};
 use crate::association::DEFAULT_WORK;
 use crate::error::{Error, Result};
-use crate::method::{About, Family, Job, Method, MethodOption, TableShape, Takes, Unverified};
+use crate::method::{
+    About, Family, Job, Method, MethodOption, TableShape, Takes, Unverified, Variant,
+};
 use crate::model::RowTable;
 
 /// Options of a query for the slicing methods.
@@ -127,5 +129,9 @@ impl Method for Slices {
 }
 
 fn block_rows(settings: &crate::method::Settings) -> usize {
-    settings.block_rows.unwrap_or(DEFAULT_BLOCK_ROWS)
+    settings.block_rows.unwrap_or(match settings.variant {
+        Variant::Best => DEFAULT_BLOCK_ROWS,
+        // The paper looks for neighbours in the whole table.
+        Variant::Paper => usize::MAX,
+    })
 }

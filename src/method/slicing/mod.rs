@@ -71,7 +71,8 @@
 //! | 44 | M | 4716 | Angina | 25 | M | 4713 | Angina |
 //!
 //! **Cost.** Associations are counted by bitmaps (`src/association.rs`). Nearest rows are looked for
-//! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances.
+//! inside blocks of `block_rows` rows, cut by the rounded partition: n/k · block_rows distances. As printed the table is one
+//! block, unless `block_rows` is given.
 //!
 //! **The paper's version** ([`Variant::Paper`]) keeps l different values only, and in its own example a value is named with
 //! a chance of 1/2 where l is 3. Columns are the association's attributes; then the other associations by how many rows
@@ -206,9 +207,13 @@ pub fn row_bytes(attributes: usize) -> usize {
     8 * attributes + 16
 }
 
-/// Bytes that a row of a block takes while `asg_ls` works on the block: its codes, its number and its position.
+/// Bytes that a row of a block takes while `asg_ls` works on the block: its codes as read, in canonical order and, by
+/// attribute, among the free rows; its number, position, value and distance; its place among the nearest rows; and its
+/// share of a bucket of two rows.
 fn block_row_bytes(attributes: usize) -> usize {
-    size_of::<u32>() * (attributes + 3)
+    const PLACES: usize = 60;
+    const OF_BUCKET: usize = 100;
+    3 * size_of::<u32>() * attributes + PLACES + OF_BUCKET
 }
 
 /// Slices the rows by associations (method `asg_ls`).

@@ -7,7 +7,7 @@
 use datafusion::common::{Result, exec_err};
 
 use super::release::{Constraint, original};
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::workspace::Workspace;
 
 /// Ages climb to ranges of so many years.
@@ -89,7 +89,7 @@ impl<'a> FullDomain<'a> {
             "utility_report({}, {release}, quasi_identifiers => [{}]{})",
             original(self.quasi_identifiers),
             quoted(&names),
-            hierarchies(self.quasi_identifiers)
+            self.workspace.hierarchies(self.quasi_identifiers)
         );
         self.workspace.measures(&report).await?.get("reconstruction_distance")
     }

@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::variant::Variant;
 use crate::workspace::Workspace;
 
@@ -56,13 +56,17 @@ impl Release<'_> {
     /// Both tables where there are two.
     pub async fn measure(&self, workspace: &Workspace) -> Result<Measured> {
         let published = match self.method {
-            Method::TopDown => self.call("sensitive"),
-            _ => format!("{}, {}", self.call("quasi_identifiers"), self.call("sensitive")),
+            Method::TopDown => self.call(workspace, "sensitive"),
+            _ => format!(
+                "{}, {}",
+                self.call(workspace, "quasi_identifiers"),
+                self.call(workspace, "sensitive")
+            ),
         };
         let report = format!(
             "utility_report({}, {published}, {}, sensitive => ['occupation'], sensitivity => levels)",
             original(self.quasi_identifiers),
-            self.roles()
+            self.roles(workspace)
         );
         let measures = workspace.measures(&report).await?;
         Ok(Measured {
@@ -73,19 +77,22 @@ impl Release<'_> {
 
     /// Milliseconds from codes to classes.
     pub async fn time(&self, workspace: &Workspace) -> Result<f64> {
-        workspace.release(&format!("SELECT * FROM {}", self.call("sensitive"))).await?.forming()
+        workspace
+            .release(&format!("SELECT * FROM {}", self.call(workspace, "sensitive")))
+            .await?
+            .forming()
     }
 
-    fn roles(&self) -> String {
+    fn roles(&self, workspace: &Workspace) -> String {
         let roles = format!("quasi_identifiers => [{}]", quoted(&names(self.quasi_identifiers)));
         match self.method {
-            Method::TopDown => format!("{roles}{}", hierarchies(self.quasi_identifiers)),
+            Method::TopDown => format!("{roles}{}", workspace.hierarchies(self.quasi_identifiers)),
             _ => roles,
         }
     }
 
     /// The release in SQL; which of the tables is only asked where there are two.
-    fn call(&self, publish: &str) -> String {
+    fn call(&self, workspace: &Workspace, publish: &str) -> String {
         let Constraint { k, alpha } = self.constraint;
         let how = match self.method {
             Method::Graded => format!(
@@ -100,7 +107,7 @@ impl Release<'_> {
             "anonymize({}, k => {k}, {how}, {}, sensitive => ['occupation'], suppression_limit => 1, \
              seed => 1{})",
             original(self.quasi_identifiers),
-            self.roles(),
+            self.roles(workspace),
             self.variant.option()
         )
     }

@@ -17,7 +17,7 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion_anonymize::pure::method::{Family, methods};
 
 use crate::Report;
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::line::Line;
 use crate::people::{AdultRows, People, Wanted};
 use crate::plot::{LinePlot, Start};
@@ -118,7 +118,7 @@ impl Run<'_> {
             _ => String::new(),
         };
         let roles = format!("quasi_identifiers => [{}]", quoted(&names(columns)));
-        let hierarchies = hierarchies(columns);
+        let hierarchies = workspace.hierarchies(columns);
         let release = format!(
             "anonymize((SELECT {list} FROM {}{complete}), k => {}, method => '{method}', suppression_limit => 1, \
              {roles}, seed => {}{hierarchies}{}{})",

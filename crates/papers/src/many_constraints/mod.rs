@@ -23,7 +23,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
 
 use crate::Report;
-use crate::columns::{Column, hierarchies, names, quoted};
+use crate::columns::{Column, names, quoted};
 use crate::line::{Line, as_ratios, map_all, median};
 use crate::plot::{LinePlot, Start};
 use crate::variant::Variant;
@@ -169,7 +169,7 @@ impl Experiment<'_> {
             table_name(asked.rows),
             asked.method,
             constraints.join(", "),
-            hierarchies(&constrained),
+            self.workspace.hierarchies(&constrained),
             asked.variant.option()
         );
         self.workspace.release(&sql).await
