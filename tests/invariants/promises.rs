@@ -12,7 +12,7 @@ use crate::invariants::people::{
     Original, Person, QUASI_IDENTIFIERS, batch, dealt, originals, people, people_and_order,
 };
 use crate::invariants::release::{
-    Published, Request, check_same, methods, published, rows, session, takes,
+    PAPER, Published, Request, check_same, methods, published, rows, session, takes,
 };
 use crate::invariants::wait;
 use crate::texts;
@@ -39,11 +39,12 @@ fn check_sizes(rows: &[Published], request: &Request) {
         assert!(class.len() >= request.k, "a class below k");
         assert!(class.iter().all(|row| row.cells == class[0].cells), "a class with two tuples");
     }
+    let is_plain = ["", PAPER].contains(&request.more);
     let smallest_possible = ["rounded", "k_member"].contains(&request.method);
-    if smallest_possible && request.more.is_empty() {
+    if smallest_possible && is_plain {
         assert_eq!(classes.len(), rows.len() / request.k, "{} makes ⌊n/k⌋ classes", request.method);
     }
-    if request.method == "bottom_up" && request.more.is_empty() {
+    if request.method == "bottom_up" && is_plain {
         assert!(classes.values().all(|class| class.len() < 2 * request.k), "a class is not halved");
     }
 }
@@ -278,7 +279,8 @@ proptest! {
         for method in methods() {
             let blocks = [", block_rows => 1", ", block_rows => 1, l => 2"];
             let blocks = if takes(method, MethodOption::BlockRows) { &blocks[..] } else { &[] };
-            for more in ["", ", l => 2", ", t => 0.6"].iter().chain(blocks) {
+            let paper = if takes(method, MethodOption::Paper) { &[PAPER][..] } else { &[] };
+            for more in ["", ", l => 2", ", t => 0.6"].iter().chain(blocks).chain(paper) {
                 let k = 3.min(people.len());
                 let request = Request { method, hierarchies, more, ..Request::new(k) };
                 let sql = format!("SELECT * FROM {}", request.call());

@@ -33,6 +33,8 @@ pub fn takes(method: &str, option: MethodOption) -> bool {
 }
 
 pub const SPLITS: [&str; 2] = ["least_loss", "widest"];
+/// As printed; nothing else is asked for then.
+pub const PAPER: &str = ", variant => 'paper'";
 pub const RANGES: [&str; 3] = ["label", "bounds", "mean"];
 
 /// One of every kind. The values of a `grade` node do not lie side by side.
@@ -60,7 +62,7 @@ impl Request {
         Self { k, method, split, ranges, hierarchies: false, more: "" }
     }
 
-    /// The same request for every method, split and kind of range.
+    /// The same request for every method, split and kind of range, and as printed for every method that a paper prints.
     pub fn all(k: usize, hierarchies: bool) -> Vec<Self> {
         let mut all = Vec::new();
         for method in methods() {
@@ -70,6 +72,9 @@ impl Request {
                 for ranges in RANGES {
                     all.push(Self { method, split, ranges, hierarchies, ..Self::new(k) });
                 }
+            }
+            if takes(method, MethodOption::Paper) {
+                all.push(Self { method, hierarchies, more: PAPER, ..Self::new(k) });
             }
         }
         all
@@ -86,15 +91,17 @@ impl Request {
         let hierarchies = if self.hierarchies { format!(", {HIERARCHIES}") } else { String::new() };
         let Self { k, method, split, ranges, more, .. } = self;
         let of_method = match takes(method, MethodOption::Split) {
-            true => format!("split => '{split}'"),
+            // Its own.
+            true if *more == PAPER => String::new(),
+            true => format!(", split => '{split}'"),
             false => {
                 let drops = registered(method).drops_incomplete_rows();
-                format!("suppression_limit => {}", u8::from(drops))
+                format!(", suppression_limit => {}", u8::from(drops))
             }
         };
         format!(
             "anonymize(people, k => {k}, quasi_identifiers => [{quoted}], sensitive => ['disease'],
-               keep => ['note', 'id'], method => '{method}', {of_method}, ranges => '{ranges}',
+               keep => ['note', 'id'], method => '{method}'{of_method}, ranges => '{ranges}',
                class_id => true, seed => 'a secret'{hierarchies}{more})"
         )
     }

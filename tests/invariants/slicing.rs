@@ -11,7 +11,7 @@ use crate::invariants::people::{
 };
 use crate::invariants::promises::cases;
 use crate::invariants::release::{
-    HIERARCHIES, Published, check_same, methods_of, published_by, registered, rows, session,
+    HIERARCHIES, PAPER, Published, check_same, methods_of, published_by, registered, rows, session,
 };
 use crate::invariants::wait;
 
@@ -107,7 +107,7 @@ proptest! {
         for method in methods() {
             check(&people, method, k, 2, true, "");
             check(&people, method, k, 2, true, ", rare_below => 0.1");
-            check(&people, method, k, 3, false, ", variant => 'paper'");
+            check(&people, method, k, 3, false, PAPER);
             let more = format!(", rare_below => 0.2, {HIERARCHIES}");
             check(&people, method, k, 2, true, &more);
         }
@@ -126,6 +126,7 @@ proptest! {
                 let sql = format!("SELECT {columns} FROM {}", call(method, 3, 2, ", rare_below => 0.1"));
                 check_same(&one, &other, &sql);
             }
+            check_same(&one, &other, &format!("SELECT * FROM {}", call(method, 3, 2, PAPER)));
         }
     }
 }

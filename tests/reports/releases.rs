@@ -217,3 +217,55 @@ async fn reports_read_releases_directly_and_from_files() -> Result<()> {
     utility.iter().for_each(|report| report.check("ncp", None, ncp));
     Ok(())
 }
+
+/// Prec of the last execution of a release in the plan.
+fn precision(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    let below = || plan.children().into_iter().find_map(precision);
+    plan.downcast_ref::<AnonymizeExec>().map_or_else(below, AnonymizeExec::precision)
+}
+
+/// With hierarchies that are named, and with those that the methods make.
+#[tokio::test]
+async fn the_precision_read_from_a_release_is_the_operators_own() -> Result<()> {
+    let context = crate::session(SessionConfig::new());
+    for (table, missing) in [("census", 0.02), ("complete", 0.0)] {
+        let sql = format!(
+            "CREATE TABLE {table} AS SELECT age, sex, race, zip, hours_per_week, hours_per_week * 0.25 AS share, \
+             salary_class FROM sample_census(rows => 2000, seed => 7, missing => {missing})"
+        );
+        run(&context, &sql).await;
+    }
+    let columns = "['age', 'sex', 'race', 'zip', 'hours_per_week', 'share']";
+    let named = ", hierarchies => {age: intervals(5, 10, 20), zip: prefixes(4, 3), hours_per_week: intervals(8), share: intervals(1.5)}";
+    for hierarchies in ["", named] {
+        for method in ["classfly_complete", "classfly_naive", "datafly"] {
+            for (table, more) in [
+                ("census", ""),
+                ("census", ", variant => 'paper'"),
+                ("census", ", suppress => 'rows'"),
+                // Bounds do not tell `*` from missing cells.
+                ("complete", ", ranges => 'bounds'"),
+            ] {
+                let sql = format!(
+                    "SELECT * FROM anonymize({table}, method => '{method}', suppression_limit => 0.2, keep => ['salary_class'], \
+                     constraints => [{{columns: ['age', 'sex', 'hours_per_week'], k: 5}}, {{columns: ['race', 'zip'], k: 9}}, \
+                     {{columns: ['share', 'age'], k: 3}}], seed => 1{hierarchies}{more})"
+                );
+                let plan = context.sql(&sql).await?.create_physical_plan().await?;
+                let batches = collect(Arc::clone(&plan), context.task_ctx()).await?;
+                let expected = precision(&plan).unwrap();
+                context.deregister_table("published")?;
+                let published = MemTable::try_new(batches[0].schema(), vec![batches])?;
+                context.register_table("published", Arc::new(published))?;
+                let sql = format!(
+                    "utility_report({table}, published, quasi_identifiers => {columns}{hierarchies})"
+                );
+                let found = report(&context, &sql).await?.value("prec", None).unwrap();
+                let case = format!("{method}{more}{hierarchies}");
+                assert!((found - expected).abs() < 1e-9, "{found} is not {expected}: {case}");
+                assert!(expected < 0.99, "nothing climbs: {case}");
+            }
+        }
+    }
+    Ok(())
+}

@@ -124,11 +124,6 @@ impl Release {
         Ok(time.as_usize() as f64 / 1e6)
     }
 
-    pub(crate) fn precision(&self) -> Result<f64> {
-        let precision = release_in(&self.plan)?.precision();
-        precision.ok_or_else(|| exec_datafusion_err!("the release has no constraints"))
-    }
-
     /// NCP per cell.
     pub(crate) fn loss(&self) -> Result<f64> {
         let metrics = release_in(&self.plan)?.metrics().unwrap_or_default();

@@ -9,11 +9,12 @@ use arrow::datatypes::{DataType, Float64Type};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashTable};
 
+use super::super::automatic::{exact_steps, float_steps};
 use super::super::domain::{Domain, ResolvedHierarchy};
 use super::super::intern::Interner;
 use super::super::kernel_failed;
 use super::super::kind::Kind;
-use super::super::values::{as_integers, positions, write};
+use super::super::values::{as_integers, exact, positions, write};
 use super::covers::Covers;
 use crate::error::Result;
 use crate::hierarchy::{Shape, TOP, Tree};
@@ -146,6 +147,9 @@ pub struct CellLosses {
     pub(super) line: Vec<f64>,
     /// Largest minus smallest position.
     width: f64,
+    /// The widths of intervals, ascending, in the hierarchy that a method makes of numbers where it needs one and none is given.
+    /// Empty where one is given.
+    automatic: Vec<f64>,
     /// How many values the column could take: leaves of its table of labels, distance of the ends and
     /// 1 on a line, distinct values of all others.
     values: f64,
@@ -178,6 +182,7 @@ impl CellLosses {
         let nodes = node_losses(&domain.axis.shape);
         let by_ends = losses_by_ends(&domain)?;
         let width = (largest - smallest).max(0.0);
+        let automatic = automatic_widths(&domain, &line);
         let values = match leaves {
             Some(leaves) => leaves as f64,
             None if domain.kind.has_ranges() => width + 1.0,
@@ -192,6 +197,7 @@ impl CellLosses {
             by_ends,
             line,
             width,
+            automatic,
             values,
             counts_values,
             parts,
@@ -239,7 +245,7 @@ impl CellLosses {
             Kind::Text => self.set(label).map(|loss| self.generalized(loss)),
             Kind::Boolean => None,
             _ => match self.range(label) {
-                Some((low, high)) => Some(self.generalized(self.share(low, high))),
+                Some((low, high)) => Some(self.over(low, high)),
                 None => self.parse(&[label]).pop().flatten().map(|_| CellLoss::NONE),
             },
         }
@@ -258,6 +264,28 @@ impl CellLosses {
     /// The loss of a cell that publishes a node of the hierarchy.
     fn at_node(&self, node: NodeLoss) -> CellLoss {
         CellLoss { climbed: Some(node.climbed), ..self.generalized(node.ncp) }
+    }
+
+    /// The loss of a cell that publishes a range.
+    fn over(&self, low: f64, high: f64) -> CellLoss {
+        CellLoss {
+            climbed: self.climbed_unnamed(low, high),
+            ..self.generalized(self.share(low, high))
+        }
+    }
+
+    /// Levels climbed over the height of the hierarchy that is made where none is given, `None` where these are not the ends
+    /// of one of its intervals.
+    fn climbed_unnamed(&self, low: f64, high: f64) -> Option<f64> {
+        // Intervals of fractions touch and have rounded ends, those of whole numbers end a unit before the next one.
+        let (last, slack) = if self.domain.kind == Kind::Float { (0.0, 1e-6) } else { (1.0, 0.0) };
+        let is_near = |one: f64, other: f64, width: f64| (one - other).abs() <= slack * width;
+        let is_width = |width: &f64| is_near(high - low + last, *width, *width);
+        let level = self.automatic.iter().position(is_width)?;
+        let width = self.automatic[level];
+        let height = self.automatic.len() + 1;
+        let is_aligned = is_near(low, (low / width).round() * width, width);
+        is_aligned.then(|| (level + 1) as f64 / height as f64)
     }
 
     /// How many values a cell stands for that lost this much; all of them if nothing is known.
@@ -280,7 +308,7 @@ impl CellLosses {
                 return Some(CellLoss::NONE);
             }
             let node = self.node_loss(ends).map(|node| self.at_node(node));
-            node.or_else(|| Some(self.generalized(self.share(low[at], high[at]))))
+            node.or_else(|| Some(self.over(low[at], high[at])))
         };
         Ok((0..lower.len()).map(loss).collect())
     }
@@ -360,6 +388,21 @@ impl CellLosses {
         let values = most.last().copied().flatten()?;
         let all = self.domain.written.len();
         (values >= 2).then(|| ((values - 1) as f64 / all.saturating_sub(1).max(1) as f64).min(1.0))
+    }
+}
+
+/// The widths of the intervals that a method makes of a column of numbers without a hierarchy.
+fn automatic_widths(domain: &Domain, line: &[f64]) -> Vec<f64> {
+    let has_hierarchy = matches!(domain.axis.shape, Shape::Tree(_));
+    match domain.kind {
+        Kind::Integer if !has_hierarchy => {
+            let values = exact(&domain.values, &domain.name).unwrap_or_default();
+            exact_steps(&values).into_iter().map(|step| step as f64).collect()
+        }
+        Kind::Float if !has_hierarchy => {
+            float_steps(line).iter().filter_map(|step| step.parse().ok()).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -110,6 +110,8 @@ pub struct PublishedColumn {
     /// Levels climbed over the height of the hierarchy, summed over the cells that are neither NULL nor `*`;
     /// `None` once a cell is no node of it.
     climbed: Option<f64>,
+    /// Whether a cell is a node of a hierarchy below its top.
+    has_nodes: bool,
     nulls: u64,
     stars: u64,
     /// Distinct labels that are nothing the original's values could become.
@@ -125,6 +127,7 @@ impl PublishedColumn {
             lost: 0.0,
             incomplete_lost: 0.0,
             climbed: Some(0.0),
+            has_nodes: false,
             nulls: 0,
             stars: 0,
             unknown: 0,
@@ -194,18 +197,24 @@ impl PublishedColumn {
     fn add_loss(&mut self, loss: CellLoss, rows: i64) {
         self.lost += loss.ncp * rows as f64;
         self.incomplete_lost += loss.iloss * rows as f64;
+        self.has_nodes |= loss.climbed.is_some_and(|climbed| climbed > 0.0);
         let climbed = self.climbed.zip(loss.climbed);
         self.climbed = climbed.map(|(sum, climbed)| sum + climbed * rows as f64);
     }
 
-    /// Whether its values climb in a hierarchy.
+    /// Whether a hierarchy was named.
     pub fn has_hierarchy(&self) -> bool {
         self.losses.has_hierarchy()
     }
 
+    /// Whether a cell publishes a node of a hierarchy, named or made by the column's type.
+    pub fn has_nodes(&self) -> bool {
+        self.has_nodes
+    }
+
     /// Levels climbed over the height of the hierarchy, summed over all cells; `*` is at the top, and without a
     /// hierarchy one step above the value. `None` where that is not told: by means, and by ranges and sets
-    /// that are no node of a hierarchy.
+    /// that are no node of a hierarchy. Where none was named, that is the one made of numbers for methods that need one.
     pub fn climbed(&self) -> Option<f64> {
         let told = self.climbed.filter(|_| self.form != PublishedForm::Means);
         told.map(|climbed| climbed + (self.stars + self.hidden()) as f64)

@@ -13,7 +13,7 @@
 //! | privacy | `rows`, `classes`, `k`, `largest_class`, `average_class`, `prosecutor_risk_max`, `prosecutor_risk_average`, `violating_classes`, `violating_rows` | `l`, `entropy_l`, `t`, `alpha` |
 //! | privacy with constraints | `rows` | of every constraint: `k`, `groups`, `violating_groups`, `violating_rows`, `suppressed_rows` |
 //! | privacy with `bucket` | as above, for buckets, without prosecutor risks; with quasi-identifiers `undivided_buckets`, and with `original` `intact_tuples` and `unique_intact_tuples` | `naming_chance` beside them |
-//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `prec` (with `hierarchies`), `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr` |
+//! | utility | `rows_original`, `rows_published`, `suppressed_rows`, `classes`, `dm`, `cm` (with `class`), `c_avg`, `ncp`, `prec` (with hierarchies), `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr`; with `min_support`, `min_confidence` or `max_columns` also `rules_original`, `rules_published`, `rules_kept`, `association_retention`, `association_sets_cut` | `ncp`, `iloss`, `iloss_generalization`, `iloss_suppression`, `iloss_rate`, `vmr`, `rmr` |
 //!
 //! [`series`] is about releases that follow each other.
 //!
@@ -35,7 +35,8 @@
 //! - `iloss` is `iloss_generalization`, what published cells lost, and `iloss_suppression`, 1 for every cell of a row that
 //!   was not published.
 //! - `prec` is 1 minus the mean of (levels climbed / height) over all rows and quasi-identifiers; the cells of suppressed
-//!   rows are at the top. A quasi-identifier without a hierarchy has one level, `*`. If a range or a set of it is
+//!   rows are at the top. A quasi-identifier without a hierarchy has one level, `*`; ranges of numbers that are aligned as
+//!   those of the hierarchies that methods make by themselves climb in these. If another range or a set of it is
 //!   published, `prec` is NULL: name the hierarchies that the release was made with. Labels that several nodes have count
 //!   as the highest of them.
 //! - `naming_chance` is the largest share of a sensitive value among the rows of a bucket but one: no row of a

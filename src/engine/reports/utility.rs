@@ -191,9 +191,11 @@ impl Meter<'_> {
             self.columns.iter().map(PublishedColumn::lost).collect::<crate::Result<Vec<_>>>();
         let mut measures = self.utility.measures(&lost?);
         let suppressed = rows_original - rows;
-        if self.columns.iter().any(PublishedColumn::has_hierarchy) {
-            let climbed: Vec<_> = self.columns.iter().map(PublishedColumn::climbed).collect();
-            let precision = release_precision(rows_original, suppressed, &climbed);
+        let climbed: Vec<_> = self.columns.iter().map(PublishedColumn::climbed).collect();
+        let precision = release_precision(rows_original, suppressed, &climbed);
+        // The methods that take constraints make hierarchies where none are named.
+        let is_told = precision.is_some() && self.columns.iter().any(PublishedColumn::has_nodes);
+        if is_told || self.columns.iter().any(PublishedColumn::has_hierarchy) {
             measures.push(Measure::of_table("prec", precision));
         }
         // A suppressed row is nowhere, at distance 1.

@@ -236,6 +236,69 @@ fn cuts_at_nodes_leave_one_class_across_them() -> Result<()> {
     Ok(())
 }
 
+/// Rows of three columns, without any order.
+fn scattered(n: usize, k: usize) -> Vec<[u32; 3]> {
+    let mut state = (n * 41 + k) as u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((state >> 33) % below) as u32
+    };
+    (0..n).map(|_| [next(27), next(28), next(5)]).collect()
+}
+
+/// The largest class of each version with and without hierarchies is what it promises.
+fn check_partitions(n: usize, k: usize) -> Result<()> {
+    let flat = || vec![Axis::line(&(0..28).map(f64::from).collect::<Vec<f64>>(), false); 3];
+    let trees = || vec![tree(false), tree(true), Axis::line(&[0., 1., 2., 5., 9.], false)];
+    for (axes, variant) in VARIANTS.into_iter().flat_map(|of| [(flat(), of), (trees(), of)]) {
+        let has_trees = axes[0] != flat()[0];
+        let split = if variant == Variant::Best { Split::LeastLoss } else { Split::Widest };
+        let options = Options { cut: Cut::Rounded, split, variant };
+        let table = Table::new(axes, scattered(n, k), k as u32);
+        let sizes = table.form(|rows, job| Ok((partition(rows, job, options)?, 0)))?.sizes();
+        let case = format!("n = {n}, k = {k}, {variant:?}, trees: {has_trees}");
+        assert_eq!(sizes.len(), n / k, "{case}");
+        assert_eq!(sizes.iter().sum::<usize>(), n, "{case}");
+        assert!(
+            sizes.iter().all(|rows| (k..=bound(n, k, variant)).contains(rows)),
+            "{case}: {sizes:?}"
+        );
+        // Cuts at nodes share the remainder as the nodes ask for, within the bound.
+        if !has_trees || variant == Variant::Paper {
+            let expected = sizes_up_to(n, k, variant)[n].largest;
+            assert_eq!(sizes.iter().max(), Some(&expected), "{case}: {sizes:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn partitions_of_every_size_up_to_2k2_keep_the_bounds() -> Result<()> {
+    let mut cases = 0;
+    for k in 2..=12 {
+        for n in k..2 * k * k {
+            check_partitions(n, k)?;
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 1_221);
+    Ok(())
+}
+
+#[test]
+fn partitions_with_larger_k_keep_the_bounds() -> Result<()> {
+    let mut cases = 0;
+    for k in [13, 16, 19, 23, 29, 34, 40] {
+        // From one table to the next the remainder grows by one.
+        for n in (k..2 * k * k).step_by(4 * k + 1) {
+            check_partitions(n, k)?;
+            cases += 1;
+        }
+    }
+    assert_eq!(cases, 89);
+    Ok(())
+}
+
 #[test]
 fn cuts_at_nodes_do_not_look_at_the_order_of_the_rows() -> Result<()> {
     let mut runner = TestRunner::deterministic();

@@ -79,7 +79,15 @@
 //! of the bucket have them, each taking its attributes that are still free if they are at least `min_columns`; the rest is one
 //! column, or even parts if it is more than `max_columns`. A bucket without an association has two columns, and so
 //! publishes everybody's quasi-identifiers. Every bucket in which fewer than two columns have k different rows is
-//! generalized as a whole (line 22). `slicing` finds its columns by k-medoids, of at most `max_columns`.
+//! generalized as a whole (line 22). `slicing` finds its columns by k-medoids, of at most `max_columns`. `asg_ls` looks for
+//! neighbours in the whole table.
+//!
+//! | ours | the paper | gain |
+//! | --- | --- | --- |
+//! | the chance to name a value is at most 1/l | l different values | a frequent value is not named: 1/3 instead of 1/2 in the paper's example |
+//! | groups of columns that correlate, permuted apart | the columns of associations | no row is a real tuple but by coincidence, and no bucket publishes everybody's quasi-identifiers |
+//! | only rare values are generalized | buckets with too few different rows are | associations retained on 14 columns of Adult, k = 20: 0.99 instead of 0.38; NCP 0 instead of 0.28 |
+//! | neighbours are looked for in blocks | in the whole table | time linear in the rows |
 //!
 //! **Departures** of both: nodes at the top of a hierarchy are in no association, they hold for every row. Columns are joined
 //! where a bucket is too small for as many. A quasi-identifier beside the sensitive attribute leaves its column in the

@@ -94,15 +94,17 @@ proptest! {
             |rows, job| datafly(rows, job, None),
         ];
         let trees: Vec<&Tree> = trees.iter().collect();
-        let job = job(&trees, &constraints, Variant::Best);
-        let recode = |codes: &[[u32; 4]], keys: Vec<u64>, method: Method| {
+        let recode = |codes: &[[u32; 4]], keys: Vec<u64>, method: Method, variant: Variant| {
             let rows = RowTable::from_codes(codes).unwrap();
             let keys = RowKeys { ties: keys.into(), ..RowKeys::default() };
+            let job = job(&trees, &constraints, variant);
             method(&rows, &Job { keys: &keys, ..job }).unwrap()
         };
-        for method in methods {
-            let straight = recode(&codes, (0..codes.len() as u64).collect(), method);
-            let turned = recode(&shuffled, order.iter().map(|row| *row as u64).collect(), method);
+        let variants = [Variant::Best, Variant::Paper];
+        for (method, variant) in methods.into_iter().flat_map(|method| variants.map(|of| (method, of))) {
+            let straight = recode(&codes, (0..codes.len() as u64).collect(), method, variant);
+            let turned = order.iter().map(|row| *row as u64).collect();
+            let turned = recode(&shuffled, turned, method, variant);
             for (straight, turned) in straight.nodes.iter().zip(&turned.nodes) {
                 let straight: Vec<u32> = order.iter().map(|row| straight[*row]).collect();
                 prop_assert_eq!(&straight, turned);
