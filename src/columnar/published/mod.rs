@@ -335,6 +335,27 @@ mod tests {
     }
 
     #[test]
+    fn aligned_ranges_climb_in_the_hierarchy_that_nobody_had_to_name() -> Result<()> {
+        // Intervals of 5, 10 and 50, then everything.
+        let mut originals = Originals::new("age", &DataType::Int64);
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(17..=90));
+        originals.add(&values, &[1; 74])?;
+        let mut column = PublishedColumn::new(originals.into_losses(None)?, PublishedForm::Labels);
+        let labels =
+            |labels: [&str; 4]| -> ArrayRef { Arc::new(StringViewArray::from_iter_values(labels)) };
+        column.add(&[labels(["20", "*", "*", "*"])], &[3, 1, 0, 0])?;
+        assert_eq!((column.climbed(), column.has_nodes()), (Some(1.0), false));
+        column.add(&[labels(["[20-24]", "[20-29]", "[0-49]", "*"])], &[4, 2, 4, 1])?;
+        assert_eq!(
+            (column.climbed(), column.has_nodes()),
+            (Some(1.0 + 1.0 + 1.0 + 3.0 + 1.0), true)
+        );
+        column.add(&[labels(["[21-25]", "20", "20", "20"])], &[1, 0, 0, 0])?;
+        assert_eq!(column.climbed(), None, "not aligned");
+        Ok(())
+    }
+
+    #[test]
     fn labels_nobody_understands_are_counted_and_not_shown() -> Result<()> {
         let mut column = PublishedColumn::new(ages(0)?, PublishedForm::Labels);
         let labels: ArrayRef = Arc::new(StringViewArray::from(vec![
