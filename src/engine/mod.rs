@@ -28,7 +28,7 @@ pub use errors::{Fault, redact_values};
 pub use exec::CellExec;
 pub use exec::{AnonymizeExec, SeriesFigures, person_in_series};
 pub use options::{
-    Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Newcomers, Options, Place,
+    Anonymize, AnonymizeConfig, Chosen, Definition, Hierarchy, Lookup, Models, Newcomers, Options, Place,
     Publish, Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};

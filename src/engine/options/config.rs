@@ -1,10 +1,16 @@
 //! Settings of a session: `SET anonymize.default_k = 5`.
 
 use std::any::Any;
+use std::str::FromStr;
 
 use datafusion::common::config_datafusion_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result;
+
+use crate::columnar::Ranges;
+use crate::error::Error;
+use crate::method::MethodRef;
+use crate::method::partition::Split;
 
 /// With more cells, the sample has too few tuples per cell to cut the table well.
 const MOST_CELLS: u32 = 4096;
@@ -151,4 +157,21 @@ impl AnonymizeConfig {
     pub fn of(options: &ConfigOptions) -> Self {
         options.extensions.get::<Self>().cloned().unwrap_or_default()
     }
+
+    pub(super) fn method(&self) -> Result<MethodRef, Error> {
+        choice("default_method", &self.default_method)
+    }
+
+    pub(super) fn split(&self) -> Result<Split, Error> {
+        choice("split", &self.split)
+    }
+
+    pub(super) fn ranges(&self) -> Result<Ranges, Error> {
+        choice("ranges", &self.ranges)
+    }
+}
+
+/// What the setting of this name chooses.
+fn choice<T: FromStr<Err = Error>>(name: &str, value: &str) -> Result<T, Error> {
+    value.parse().map_err(|error| Error::invalid(format!("setting 'anonymize.{name}', {error}")))
 }

@@ -18,8 +18,6 @@ mod spec;
 mod tests;
 mod value;
 
-use std::str::FromStr;
-
 pub use config::AnonymizeConfig;
 pub(super) use constraints::constraint_columns;
 use datafusion::common::{Column, DFSchema};
@@ -28,7 +26,7 @@ pub use definition::{Definition, Options, Place};
 pub(super) use file::did_you_mean;
 use hierarchies::add_automatic_hierarchies;
 pub(super) use kinds::{Column as ColumnKind, Kind};
-pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
+pub use kinds::{Chosen, Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
 pub(super) use secret::SessionSecret;
@@ -84,7 +82,7 @@ impl Options {
         let models = self.checked_models()?;
         let variant = self.checked_variant()?;
         let split = self.checked_split(variant, settings)?;
-        let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
+        let ranges: Ranges = self.ranges.get()?.map_or_else(|| settings.ranges(), Ok)?;
         let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
         // In a series the option chooses between its release and its members.
         let publish = match &self.series {
@@ -169,9 +167,10 @@ impl Options {
 
     /// The method that was named, or the one that fits the other options.
     pub fn checked_method(&self, settings: &AnonymizeConfig) -> Result<MethodRef> {
-        match &self.method {
+        match self.method.get()? {
+            Some(method) => Ok(method),
             None if !self.constraints.is_empty() => MethodRef::for_constraints(),
-            method => choice(method.as_deref(), ("default_method", &settings.default_method)),
+            None => settings.method(),
         }
     }
 
@@ -187,14 +186,15 @@ impl Options {
     }
 
     fn checked_variant(&self) -> Result<Variant> {
-        self.variant.as_deref().map_or(Ok(Variant::Best), str::parse)
+        Ok(self.variant.get()?.unwrap_or(Variant::Best))
     }
 
     /// The column that groups are cut on. The papers cut the widest one, whatever the session prefers.
     fn checked_split(&self, variant: Variant, settings: &AnonymizeConfig) -> Result<Split> {
-        match variant {
-            Variant::Paper if self.split.is_none() => Ok(Split::Widest),
-            _ => choice(self.split.as_deref(), ("split", &settings.split)),
+        match (self.split.get()?, variant) {
+            (Some(split), _) => Ok(split),
+            (None, Variant::Paper) => Ok(Split::Widest),
+            (None, Variant::Best) => settings.split(),
         }
     }
 
@@ -212,13 +212,6 @@ impl Options {
             }),
         }
     }
-}
-
-/// The choice that the option or, without it, the setting of the session names.
-fn choice<T: FromStr<Err = Error>>(option: Option<&str>, setting: (&str, &str)) -> Result<T> {
-    let (name, value) = setting;
-    let in_setting = |error: Error| Error::invalid(format!("setting 'anonymize.{name}', {error}"));
-    option.map_or_else(|| value.parse().map_err(in_setting), str::parse)
 }
 
 pub(super) fn in_range(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion_anonymize::Ranges;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
@@ -265,7 +266,7 @@ impl Checks {
                  check; leave out max_loss and max_column_loss",
             ));
         }
-        if wants_loss && job.anonymize.ranges.as_deref() == Some("mean") {
+        if wants_loss && job.anonymize.ranges.is(Ranges::Mean) {
             return Err(Error::job(
                 "checks: means do not tell what they lost; leave out max_loss, or ranges = \"mean\"",
             ));
