@@ -153,9 +153,14 @@ pub(super) fn explain(refusal: &str, takers: &[&str]) -> String {
 }
 
 fn use_one_of(names: &[&str]) -> String {
+    format!("use {}", one_of(names))
+}
+
+/// `'a', 'b' or 'c'`.
+pub(super) fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("use {} or {last}", rest.join(", ")),
-        _ => format!("use {}", quoted.concat()),
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
     }
 }

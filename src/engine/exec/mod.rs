@@ -55,6 +55,7 @@ pub use series::person_in_series;
 use crate::columnar::OutputColumn;
 use crate::engine::options::{SeriesOutput, Spec};
 use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
+use crate::method::Family;
 
 /// Whether an operator emits a release.
 pub(crate) fn is_release(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -167,8 +168,9 @@ impl AnonymizeExec {
             || self.shape.fetch.is_some()
         {
             return plan_err!(
-                "two tables are published by SELECT * FROM anonymize(…, method => 'alpha_k', …, publish \
-                 => 'quasi_identifiers'), without anything above it"
+                "two tables are published by SELECT * FROM anonymize(…, method => {}, …, publish \
+                 => 'quasi_identifiers'), without anything above it",
+                Family::TwoTables.method_names()
             );
         }
         check_variant(&self.spec)?;
