@@ -20,6 +20,8 @@ mod sql;
 mod staging;
 #[cfg(test)]
 mod toy_method;
+#[cfg(test)]
+mod toy_option;
 #[cfg(feature = "cluster")]
 mod wire;
 

@@ -88,16 +88,17 @@ macro_rules! setter {
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
+        $(#[cfg($cfg:meta)])?
         $name:ident $(as $setter:ident)?: $kind:ty $([$($scope:ident),+])?,
     )+) => {
         /// A request, not yet checked against the input. Every field is an option of the SQL function.
         #[derive(Debug, Clone, Default)]
         pub struct Options {
-            $($(#[doc = $doc])+ pub $name: <$kind as Kind>::Field,)+
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? pub $name: <$kind as Kind>::Field,)+
         }
 
         /// Every option, in the order in which they are listed.
-        pub(super) static DEFINITIONS: &[Definition] = &[$(Definition {
+        pub(super) static DEFINITIONS: &[Definition] = &[$($(#[cfg($cfg)])? Definition {
             name: stringify!($name),
             documentation: &[$($doc),+],
             wanted: <$kind as Kind>::WANTED,
@@ -113,7 +114,7 @@ macro_rules! options {
                 place: Place,
             ) -> Result<()> {
                 match definition.name {
-                    $(stringify!($name) => {
+                    $($(#[cfg($cfg)])? stringify!($name) => {
                         let read = <$kind as Kind>::read(value, place);
                         self.$name = read.map_err(|misread| definition.wanted.mistake(definition.name, misread, place))?;
                     })+
@@ -124,34 +125,34 @@ macro_rules! options {
 
             /// The options that are set, as a manifest may tell them: no seed, no value of the data.
             pub fn for_manifest(&self) -> Vec<(&'static str, Value)> {
-                let told = [$((stringify!($name), <$kind as Kind>::for_manifest(&self.$name))),+];
+                let told = [$($(#[cfg($cfg)])? (stringify!($name), <$kind as Kind>::for_manifest(&self.$name))),+];
                 told.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
             }
 
             /// Leaves out the options that are not wanted.
             pub fn retain(&mut self, wanted: impl Fn(&Definition) -> bool) {
                 let mut definitions = DEFINITIONS.iter();
-                $(if !definitions.next().is_some_and(&wanted) {
+                $($(#[cfg($cfg)])? if !definitions.next().is_some_and(&wanted) {
                     self.$name = Default::default();
                 })+
             }
 
             /// Calls columns by other names, wherever an option names one.
             pub fn rename_columns(&mut self, name: &dyn Fn(&str) -> String) {
-                $(<$kind as Kind>::rename_columns(&mut self.$name, name);)+
+                $($(#[cfg($cfg)])? <$kind as Kind>::rename_columns(&mut self.$name, name);)+
             }
 
             /// The relations that the options name, to be looked up.
             pub fn relations(&mut self) -> Vec<Lookup<'_>> {
                 let mut lookups = Vec::new();
-                $(lookups.extend(<$kind as Kind>::relations(&mut self.$name));)+
+                $($(#[cfg($cfg)])? lookups.extend(<$kind as Kind>::relations(&mut self.$name));)+
                 lookups
             }
         }
 
         /// A setter for every option.
         impl Anonymize {
-            $(setter! { $(#[doc = $doc])+ $name $(as $setter)?: $kind })+
+            $($(#[cfg($cfg)])? setter! { $(#[doc = $doc])+ $name $(as $setter)?: $kind })+
         }
     };
 }
@@ -287,6 +288,12 @@ options! {
     /// Without it one is drawn per session. A release that is written needs one of 16 characters or more, or
     /// `SET anonymize.allow_short_seeds = true`. In a file `{ env = "NAME" }` or `{ file = "path" }` says where it is.
     seed: Seed,
+    /// The fewest rows of a run.
+    ///
+    /// For tests: this line, its line in `method/option.rs` and its use are all there is of it, which `engine/toy_option.rs`
+    /// writes in every place that takes options.
+    #[cfg(test)]
+    run_rows: Whole,
 }
 
 impl Options {
