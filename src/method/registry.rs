@@ -143,6 +143,9 @@ impl MethodOption {
 pub struct MethodRef(&'static dyn Method);
 
 impl MethodRef {
+    /// The method of queries that name none, in a session that does not either.
+    pub const DEFAULT: Self = Self(&partition::ROUNDED);
+
     /// The method that several constraints choose if none is named.
     pub fn for_constraints() -> Result<Self> {
         let first = methods().find(|method| method.family() == Family::Constraints);
