@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../shared/program.rs"]
+mod process;
 mod publish;
 #[cfg(unix)]
 #[path = "../shared/shell.rs"]
@@ -10,40 +12,20 @@ mod shell;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use process::Outcome;
 use tempfile::TempDir;
 
 /// Longer than any step of a test takes: only a hopeless wait lasts until then.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The program in a directory of its own, deaf to the settings of whoever runs the tests.
+/// The program in a directory of its own.
 fn program(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anonymize"));
-    command.current_dir(directory).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("DATAFUSION_") {
-            command.env_remove(name);
-        }
-    }
+    let mut command = process::program();
+    command.current_dir(directory);
     command
-}
-
-struct Outcome {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl From<Output> for Outcome {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
 }
 
 fn run_in(directory: &Path, arguments: &[&str]) -> Outcome {
