@@ -28,15 +28,17 @@ impl<T> From<T> for Chosen<T> {
     }
 }
 
+impl<T> Chosen<T> {
+    /// Whether the option is written.
+    pub fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 impl<T: Copy + PartialEq> Chosen<T> {
     /// What was chosen, `None` if the option is left out.
     pub fn get(&self) -> Result<Option<T>> {
         self.0.clone().transpose()
-    }
-
-    /// Whether the option is written.
-    pub fn is_some(&self) -> bool {
-        self.0.is_some()
     }
 
     /// Whether this was chosen.
