@@ -20,11 +20,11 @@ use datafusion::prelude::SessionContext;
 use datafusion_anonymize::{MethodOption, methods};
 use mimalloc::MiMalloc;
 
-use common::{
+use setup::{
     Arguments, Cost, census, copy, create_table, median, print_head, print_line, print_phases, run,
 };
 
-mod common;
+mod setup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

@@ -16,11 +16,11 @@ use datafusion::common::Result;
 use datafusion::prelude::SessionContext;
 use mimalloc::MiMalloc;
 
-use common::{
+use setup::{
     Arguments, census, copy, create_table, median, print_head, print_line, print_phases, run,
 };
 
-mod common;
+mod setup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

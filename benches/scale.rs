@@ -24,11 +24,11 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use mimalloc::MiMalloc;
 
-use common::{Arguments, copy, create_table, print_phases, register, run};
+use setup::{Arguments, copy, create_table, print_phases, register, run};
 
 // Other benches use the rest.
 #[allow(dead_code)]
-mod common;
+mod setup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

@@ -27,13 +27,13 @@ use datafusion::prelude::SessionContext;
 use datafusion_anonymize::AnonymizeExec;
 use mimalloc::MiMalloc;
 
-use common::{
+use setup::{
     Arguments, Cost, Stopwatch, create_table, median, print_head, print_line, print_phases,
     register, run,
 };
 
 #[allow(dead_code)]
-mod common;
+mod setup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

@@ -22,12 +22,12 @@ use datafusion_anonymize::{AnonymizeExec, TwoFiles, write_two_tables};
 use futures::TryStreamExt;
 use mimalloc::MiMalloc;
 
-use common::{
+use setup::{
     Arguments, Cost, Stopwatch, census, copy, create_table, median, print_head, print_line,
     print_phases, run,
 };
 
-mod common;
+mod setup;
 
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;

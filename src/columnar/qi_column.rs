@@ -200,14 +200,14 @@ fn labels<'a>(domain: &'a Domain, classes: impl Iterator<Item = Shown<'a>>) -> R
     let written = |code| domain.written(code).unwrap_or_default();
     let key = |shown: Shown<'a>| match shown {
         Shown::Missing => None,
-        Shown::Top => Some(dictionary.key((u32::MAX, 0), || TOP.to_owned())),
-        Shown::Value(code) => Some(dictionary.key((code, code), || written(code).to_owned())),
+        Shown::Top => Some(dictionary.key(u32::MAX, 0, || TOP.to_owned())),
+        Shown::Value(code) => Some(dictionary.key(code, code, || written(code).to_owned())),
         Shown::Node(tree, node) => {
             let label = || tree.label(node).unwrap_or(TOP).to_owned();
-            Some(dictionary.key((u32::MAX - 1, node), label))
+            Some(dictionary.key(u32::MAX - 1, node, label))
         }
         Shown::Range(low, high) => {
-            Some(dictionary.key((low, high), || format!("[{}-{}]", written(low), written(high))))
+            Some(dictionary.key(low, high, || format!("[{}-{}]", written(low), written(high))))
         }
         Shown::Set(codes) => {
             let values: Vec<&str> = codes.iter().map(|code| written(*code)).collect();
@@ -229,9 +229,9 @@ struct Dictionary {
 }
 
 impl Dictionary {
-    fn key(&mut self, codes: (u32, u32), label: impl FnOnce() -> String) -> i32 {
+    fn key(&mut self, low: u32, high: u32, label: impl FnOnce() -> String) -> i32 {
         let next = self.labels.len() as i32;
-        *self.by_codes.entry(codes).or_insert_with(|| {
+        *self.by_codes.entry((low, high)).or_insert_with(|| {
             self.labels.push(label());
             next
         })

@@ -1,7 +1,7 @@
 //! The functions as parts of DataFusion: SQL, logical nodes, physical operators, settings.
 //!
 //! ```text
-//! {errors, wire} ← options ← plan ← exec ← reports ← staging ← {rules, codec} ← sql
+//! {errors, operator, wire} ← options ← {plan, hierarchies} ← {exec, reports} ← staging ← {rules, codec} ← sql
 //! ```
 //!
 //! Each folder uses only those to its left. `tests/invariants/layers.rs` looks at the imports.
@@ -10,6 +10,8 @@
 mod codec;
 mod errors;
 mod exec;
+mod hierarchies;
+mod operator;
 mod options;
 mod plan;
 mod reports;
@@ -18,6 +20,8 @@ mod sql;
 mod staging;
 #[cfg(test)]
 mod toy_method;
+#[cfg(test)]
+mod toy_option;
 #[cfg(feature = "cluster")]
 mod wire;
 
@@ -28,8 +32,8 @@ pub use errors::{Fault, redact_values};
 pub use exec::CellExec;
 pub use exec::{AnonymizeExec, SeriesFigures, person_in_series};
 pub use options::{
-    Anonymize, AnonymizeConfig, Definition, Hierarchy, Lookup, Models, Newcomers, Options, Place,
-    Publish, Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,
+    Anonymize, AnonymizeConfig, Chosen, Definition, Hierarchy, Lookup, Models, Newcomers, Options,
+    Place, Publish, Relation, SeedSource, Sensitivity, SeriesTables, Spec, Suppress, Value,
 };
 pub use plan::{AnonymizeNode, check_may_be_written};
 pub use reports::{Published, plan_privacy_report, plan_series_report, plan_utility_report};

@@ -27,6 +27,8 @@ pub mod top_down;
 #[cfg(test)]
 mod toy;
 
+#[cfg(feature = "engine")]
+pub(crate) use option::method_options;
 pub use option::{MethodOption, Takes};
 pub use registry::{About, Family, Method, MethodRef, methods};
 pub use settings::{Job, Settings, TableShape, Unverified, Variant};

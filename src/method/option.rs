@@ -8,87 +8,110 @@ use super::Family;
 /// and every method that takes the option, `{any}` for "use" and the first two of them.
 pub type Takes = std::result::Result<(), &'static str>;
 
-macro_rules! options {
-    ($($(#[$doc:meta])* $option:ident = $written:literal,)*) => {
+/// Calls a macro with the list of options that not every method takes, in the order in which they are checked. `= name`
+/// is the option of that name in `engine/options`; a text says what else is asked for, such as one value of an option.
+macro_rules! method_options {
+    ($callback:ident) => {
+        $callback! {
+                /// Whether the release is one of a series.
+                Series = series,
+                /// Constraints, one or several.
+                Constraints = constraints,
+                /// More than one constraint.
+                ManyConstraints = "a second constraint",
+                /// What happens to suppressed rows, whatever was said.
+                Suppress = suppress,
+                /// Suppressed rows publish `*`.
+                SuppressCells = "suppress => 'cells'",
+                /// Suppressed rows are left out.
+                SuppressRows = "suppress => 'rows'",
+                /// Distinct l-diversity.
+                L = l,
+                /// Entropy l-diversity.
+                EntropyL = entropy_l,
+                /// t-closeness.
+                T = t,
+                /// The largest share of a value, or one for each level of sensitivity.
+                Alpha = alpha,
+                /// Levels of sensitivity.
+                Sensitivity = sensitivity,
+                /// k counts persons.
+                PrivacyUnit = privacy_unit,
+                /// Which column a group is cut on.
+                Split = split,
+                /// A generalized number is the mean of its class, by the option or the setting.
+                MeanRanges = "ranges => 'mean'",
+                /// How much a column counts in a distance.
+                Weights = weights,
+                /// How many rows are compared with each other.
+                BlockRows = block_rows,
+                /// The most attributes of a column of a sliced release.
+                MaxColumns = max_columns,
+                /// The fewest attributes of a column that an association makes.
+                MinColumns = min_columns,
+                /// The share of the rows that an association needs.
+                MinSupport = min_support,
+                /// How often the rule of an association holds.
+                MinConfidence = min_confidence,
+                /// The number of columns of a sliced release.
+                Columns = columns,
+                /// The share below which a value is generalized in a sliced release.
+                RareBelow = rare_below,
+                /// Whether the columns of a bucket are published.
+                ColumnGroups = column_groups,
+                /// Whether the bucket is published.
+                BucketId = bucket_id,
+                /// How generalized numbers are published.
+                Ranges = ranges,
+                /// Hierarchies of quasi-identifiers.
+                Hierarchies = hierarchies,
+                /// Which of two tables is wanted.
+                Publish = "option 'publish'",
+                /// The method as its paper prints it.
+                Paper = "variant => 'paper'",
+                /// The fewest rows of a run, of the toy method.
+                #[cfg(test)]
+                RunRows = run_rows,
+        }
+    };
+}
+#[cfg(feature = "engine")]
+pub(crate) use method_options;
+
+/// What a message calls an entry of the list.
+macro_rules! written {
+    ($name:ident) => {
+        concat!("option '", stringify!($name), "'")
+    };
+    ($text:literal) => {
+        $text
+    };
+}
+
+macro_rules! define {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $option:ident = $written:tt,)*) => {
         /// An option, or a value of one, that not every method takes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum MethodOption {
-            $($(#[$doc])* $option,)*
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? $option,)*
         }
 
         impl MethodOption {
             /// All of them, in the order in which they are checked.
-            pub const ALL: &[Self] = &[$(Self::$option,)*];
+            pub const ALL: &[Self] = &[$($(#[cfg($cfg)])? Self::$option,)*];
         }
 
         impl fmt::Display for MethodOption {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(match self {
-                    $(Self::$option => $written,)*
+                    $($(#[cfg($cfg)])? Self::$option => written!($written),)*
                 })
             }
         }
     };
 }
 
-options! {
-    /// Whether the release is one of a series.
-    Series = "option 'series'",
-    /// Constraints, one or several.
-    Constraints = "option 'constraints'",
-    /// More than one constraint.
-    ManyConstraints = "a second constraint",
-    /// What happens to suppressed rows, whatever was said.
-    Suppress = "option 'suppress'",
-    /// Suppressed rows publish `*`.
-    SuppressCells = "suppress => 'cells'",
-    /// Suppressed rows are left out.
-    SuppressRows = "suppress => 'rows'",
-    /// Distinct l-diversity.
-    L = "option 'l'",
-    /// Entropy l-diversity.
-    EntropyL = "option 'entropy_l'",
-    /// t-closeness.
-    T = "option 't'",
-    /// The largest share of a value, or one for each level of sensitivity.
-    Alpha = "option 'alpha'",
-    /// Levels of sensitivity.
-    Sensitivity = "option 'sensitivity'",
-    /// k counts persons.
-    PrivacyUnit = "option 'privacy_unit'",
-    /// Which column a group is cut on.
-    Split = "option 'split'",
-    /// A generalized number is the mean of its class, by the option or the setting.
-    MeanRanges = "ranges => 'mean'",
-    /// How much a column counts in a distance.
-    Weights = "option 'weights'",
-    /// How many rows are compared with each other.
-    BlockRows = "option 'block_rows'",
-    /// The most attributes of a column of a sliced release.
-    MaxColumns = "option 'max_columns'",
-    /// The fewest attributes of a column that an association makes.
-    MinColumns = "option 'min_columns'",
-    /// The share of the rows that an association needs.
-    MinSupport = "option 'min_support'",
-    /// How often the rule of an association holds.
-    MinConfidence = "option 'min_confidence'",
-    /// The number of columns of a sliced release.
-    Columns = "option 'columns'",
-    /// The share below which a value is generalized in a sliced release.
-    RareBelow = "option 'rare_below'",
-    /// Whether the columns of a bucket are published.
-    ColumnGroups = "option 'column_groups'",
-    /// Whether the bucket is published.
-    BucketId = "option 'bucket_id'",
-    /// How generalized numbers are published.
-    Ranges = "option 'ranges'",
-    /// Hierarchies of quasi-identifiers.
-    Hierarchies = "option 'hierarchies'",
-    /// Which of two tables is wanted.
-    Publish = "option 'publish'",
-    /// The method as its paper prints it.
-    Paper = "variant => 'paper'",
-}
+method_options!(define);
 
 impl MethodOption {
     /// Why a method that knows nothing of the option refuses it.
@@ -153,9 +176,14 @@ pub(super) fn explain(refusal: &str, takers: &[&str]) -> String {
 }
 
 fn use_one_of(names: &[&str]) -> String {
+    format!("use {}", one_of(names))
+}
+
+/// `'a', 'b' or 'c'`.
+pub(super) fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
     match quoted.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("use {} or {last}", rest.join(", ")),
-        _ => format!("use {}", quoted.concat()),
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
     }
 }

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::str::FromStr;
 
-use super::option::{MethodOption, Takes, explain};
+use super::option::{MethodOption, Takes, explain, one_of};
 use super::{Job, Settings, TableShape, Unverified};
 use super::{alpha_k, classfly, cluster, layered, partition, slicing, top_down};
 use crate::error::{Error, Result};
@@ -119,11 +119,33 @@ pub fn methods() -> impl Iterator<Item = MethodRef> {
     METHODS.iter().copied().map(MethodRef)
 }
 
+/// The names of methods as messages list them: `'a', 'b' or 'c'`.
+fn listed(methods: impl Iterator<Item = MethodRef>) -> String {
+    one_of(&methods.map(|method| method.0.name()).collect::<Vec<_>>())
+}
+
+impl Family {
+    /// Its methods, for messages.
+    pub fn method_names(self) -> String {
+        listed(methods().filter(|method| method.family() == self))
+    }
+}
+
+impl MethodOption {
+    /// The first two methods that take the option, for messages.
+    pub fn method_names(self) -> String {
+        listed(methods().filter(|method| method.takes(self)).take(2))
+    }
+}
+
 /// A registered method. Equal, hashed, printed and serialized by its name.
 #[derive(Clone, Copy)]
 pub struct MethodRef(&'static dyn Method);
 
 impl MethodRef {
+    /// The method of queries that name none, in a session that does not either.
+    pub const DEFAULT: Self = Self(&partition::ROUNDED);
+
     /// The method that several constraints choose if none is named.
     pub fn for_constraints() -> Result<Self> {
         let first = methods().find(|method| method.family() == Family::Constraints);

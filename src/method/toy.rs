@@ -3,7 +3,7 @@
 //! It is compiled for tests alone. This file and its line in the registry are all there is of it, which
 //! `engine/toy_method.rs` runs through SQL: what a new method costs.
 
-use super::{About, Family, Job, Method, Settings, Unverified};
+use super::{About, Family, Job, Method, MethodOption, Settings, Takes, Unverified};
 use crate::error::Result;
 use crate::model::{Classes, GlobalShares, RowTable, Tally, with_rows};
 
@@ -18,6 +18,13 @@ impl Method for SortedRuns {
             family: Family::Classes,
             summary: "you test the registry",
             class_sizes: "at least k rows",
+        }
+    }
+
+    fn accepts(&self, option: MethodOption, _given: &[MethodOption]) -> Takes {
+        match option {
+            MethodOption::RunRows => Ok(()),
+            _ => self.family().accepts(option),
         }
     }
 

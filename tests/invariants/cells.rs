@@ -50,7 +50,7 @@ fn dealt(table: &RecordBatch, partitions: usize, reversed: bool) -> Vec<Vec<Reco
     parts
 }
 
-fn session(parts: Vec<Vec<RecordBatch>>, (threads, batch_size): (usize, usize)) -> SessionContext {
+fn session(parts: Vec<Vec<RecordBatch>>, threads: usize, batch_size: usize) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(threads).with_batch_size(batch_size);
     let context = crate::session(config);
     let schema = parts.iter().flatten().next().unwrap().schema();
@@ -64,7 +64,7 @@ fn set_cells(context: &SessionContext, cells: u32) {
 }
 
 fn in_cells(table: &RecordBatch, cells: u32) -> SessionContext {
-    let context = session(dealt(table, 3, false), (4, 1000));
+    let context = session(dealt(table, 3, false), 4, 1000);
     set_cells(&context, cells);
     context
 }
@@ -142,7 +142,7 @@ fn a_release_in_cells_depends_on_the_rows_and_nothing_else() {
         for (partitions, reversed, threads, batch_size) in
             [(1, false, 1, 8192), (3, true, 4, 100), (5, false, 2, 37)]
         {
-            let context = session(dealt(&table, partitions, reversed), (threads, batch_size));
+            let context = session(dealt(&table, partitions, reversed), threads, batch_size);
             set_cells(&context, 4);
             releases.push(wait(rows(&context, &sql)).unwrap());
         }

@@ -9,7 +9,7 @@ fn table() -> String {
     let mut table = "| `method =>` | choose it when | classes |\n| --- | --- | --- |\n".to_owned();
     for method in methods() {
         let chosen = match method {
-            method if method.name() == default => " (default)",
+            method if method == default => " (default)",
             method if method == for_constraints => " (default with `constraints`)",
             _ => "",
         };

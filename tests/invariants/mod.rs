@@ -7,6 +7,7 @@ mod closed;
 mod constraints;
 mod covers;
 mod documentation;
+mod house;
 mod layers;
 mod order;
 mod people;

@@ -105,11 +105,11 @@ impl Cluster {
 
     /// A client, once as many executors have registered.
     async fn client(&self, directory: &Path) -> SessionContext {
-        let is_at_work = |at: usize| {
+        let is_running = |at: usize| {
             let log = std::fs::read_to_string(self.logs.join(format!("executor-{at}.log")));
             log.is_ok_and(|log| log.contains("Starting poll work loop with scheduler"))
         };
-        eventually("the start of all executors", || (0..self.executors.len()).all(is_at_work))
+        eventually("the start of all executors", || (0..self.executors.len()).all(is_running))
             .await;
         let url = format!("df://localhost:{}", self.scheduler_port);
         let context = anonymize_ballista::remote(&url).await.unwrap();
@@ -259,7 +259,7 @@ async fn logs_hold_neither_values_nor_the_seed() {
     assert!(!logs.contains("unspeakable"), "a log shows the seed");
 }
 
-/// What runs in stages of their own fails in tasks without any operator of ours.
+/// Stages without one of our operators must redact values from errors too.
 #[tokio::test(flavor = "multi_thread")]
 async fn inputs_that_fail_on_a_value_do_not_tell_it_to_clients_or_logs() {
     let directory = directory(2000);
@@ -355,11 +355,11 @@ async fn is_hit_by_a_death(size: usize) -> bool {
     let copy = format!("COPY (SELECT * FROM {CALL}) TO '{}' STORED AS PARQUET", target.display());
     let before = cluster.shuffle_files();
     let query = tokio::spawn(async move { rows(&client, &copy).await });
-    // As soon as the query has written something, an executor that is at work goes.
+    // As soon as the query has written something, an executor that is running one of its tasks is killed.
     let log = cluster.logs.join("executor-0.log");
     let has_written = || cluster.shuffle_files().iter().any(|file| !before.contains(file));
-    let is_at_work = || unfinished_tasks(&log) > 0;
-    eventually("a task", || query.is_finished() || has_written() && is_at_work()).await;
+    let is_running = || unfinished_tasks(&log) > 0;
+    eventually("a task", || query.is_finished() || has_written() && is_running()).await;
     cluster.executors[0].kill().unwrap();
     cluster.executors[0].wait().unwrap();
     let is_hit = unfinished_tasks(&log) > 0;
@@ -393,7 +393,7 @@ fn unfinished_tasks(log: &Path) -> usize {
     begun - ended
 }
 
-/// Nobody waits for it any more: raw rows would lie in shuffle files, and tasks keep others waiting.
+/// An abandoned query must not leave raw rows in shuffle files or occupy task slots.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_its_client_gives_up_ends_on_the_cluster() {
     let directory = directory(2000);
@@ -406,8 +406,8 @@ async fn a_query_that_its_client_gives_up_ends_on_the_cluster() {
         eventually("the end of earlier files", || cluster.shuffle_files().is_empty()).await;
         give_up(&cluster, &client, &directory.path().join("release"), is_under_way).await;
     }
-    let at_work = |at: usize| unfinished_tasks(&cluster.logs.join(format!("executor-{at}.log")));
-    eventually("the end of all tasks", || at_work(0) + at_work(1) == 0).await;
+    let running = |at: usize| unfinished_tasks(&cluster.logs.join(format!("executor-{at}.log")));
+    eventually("the end of all tasks", || running(0) + running(1) == 0).await;
     eventually("the end of all shuffle files", || cluster.shuffle_files().is_empty()).await;
     let names = std::fs::read_dir(directory.path()).unwrap();
     let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();

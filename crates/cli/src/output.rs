@@ -23,7 +23,7 @@ use datafusion::object_store::ObjectStore;
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use datafusion::prelude::SessionContext;
-use datafusion_anonymize::{TwoFiles, write_two_tables};
+use datafusion_anonymize::{Family, TwoFiles, write_two_tables};
 use datafusion_cli::cli_context::CliSessionContext;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
@@ -62,8 +62,9 @@ impl<'a> Printing<'a> {
     pub fn check_published(&self) -> Result<()> {
         if self.files.is_some() && !self.published.load(Ordering::Relaxed) {
             return plan_err!(
-                "publish: the last statement must be SELECT * FROM anonymize(…, method => 'alpha_k', publish => \
-                 'sensitive', …)"
+                "publish: the last statement must be SELECT * FROM anonymize(…, method => {}, publish => \
+                 'sensitive', …)",
+                Family::TwoTables.method_names()
             );
         }
         Ok(())

@@ -20,7 +20,7 @@ pub type Found = Result<Vec<Check>, String>;
 /// A sentence of a paper and what was measured.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// The paper and a number, such as P1.3.
+    /// The key of the paper and a number, such as `yang-2006.3`.
     pub number: &'static str,
     /// What the paper says.
     pub says: &'static str,

@@ -76,14 +76,14 @@ pub struct Report {
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "rounded_partition",
-        shows: "P1, classes of at most k + 1 rows: rounded against Mondrian and bottom_up",
+        shows: "classes of at most k + 1 rows: rounded against Mondrian and bottom_up",
         paper: Some("“Rounded partition function for k-anonymity”"),
         note: "Everything is counted by class: classes that publish equal values are still apart.",
         run: |workspace| Box::pin(rounded_partition::run(workspace)),
     },
     Experiment {
         name: "many_constraints",
-        shows: "P2, many constraints at once: Classfly+ against Datafly",
+        shows: "many constraints at once: Classfly+ against Datafly",
         paper: Some(
             "Yang, Liu, Wang and Yu, “K-Anonymization approaches for supporting multiple constraints”, 2006",
         ),
@@ -94,7 +94,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "local_slicing",
-        shows: "P3, many columns: local slicing against slicing and generalization",
+        shows: "many columns: local slicing against slicing and generalization",
         paper: Some("Wang, Yu and Zhang, “Anonymous algorithm based on local partition”, 2018"),
         note: "The paper names neither its columns, nor which values are rare, nor how it looks for \
             rules. Here no value is rare, and rules are between nodes of the hierarchies. LGAA-CP is \
@@ -103,7 +103,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "graded_sensitivity",
-        shows: "P4, sensitive values of different weight: two tables against generalization",
+        shows: "sensitive values of different weight: two tables against generalization",
         paper: Some("“(αᵢ,k)-anonymity by grading of sensitivity”"),
         note: "Full domain is one level per column for all rows, climbed by Datafly’s rule until at most \
             k rows break k or alpha; top_down recodes locally and publishes rows exactly where k of them \
@@ -112,7 +112,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "incomplete_data",
-        shows: "P5, missing cells: kaim, which keeps incomplete rows, against k_member, which drops them",
+        shows: "missing cells: kaim, which keeps incomplete rows, against k_member, which drops them",
         paper: Some(
             "Gong, Yang and Luo, “Data anonymization approach for incomplete microdata”, 2013",
         ),

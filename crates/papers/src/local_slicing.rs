@@ -190,7 +190,7 @@ impl Pair {
 const CLAIMS: &[Rule<Plots>] = &[
     (
         claim(
-            "P3.1",
+            "wang-2018.1",
             "With five columns all three methods retain the same associations.",
             "Fig. 3a",
         ),
@@ -198,14 +198,18 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P3.2",
+            "wang-2018.2",
             "From eight columns on asg_ls retains 8.9 to 22.8 % more associations than slicing.",
             "Abstract",
         ),
         |plots, variant| plots.many_columns(variant, SLICING, 1.089, 1.228),
     ),
     (
-        claim("P3.3", "asg_ls retains at least as many associations as slicing.", "Fig. 3, 4"),
+        claim(
+            "wang-2018.3",
+            "asg_ls retains at least as many associations as slicing.",
+            "Fig. 3, 4",
+        ),
         |plots, variant| {
             let [asg_ls, slicing] = with_asg_ls(variant, SLICING);
             all(plots.pairs().map(|pair| {
@@ -215,7 +219,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P3.4",
+            "wang-2018.4",
             "From eight columns on asg_ls retains 24 to 118 % more associations than LGAA-CP. (Here: at \
              least 24 %.)",
             "Abstract",
@@ -223,11 +227,19 @@ const CLAIMS: &[Rule<Plots>] = &[
         |plots, variant| plots.many_columns(variant, LGAA_CP, 1.24, f64::INFINITY),
     ),
     (
-        claim("P3.5", "What asg_ls retains more than LGAA-CP grows with the columns.", "Fig. 4"),
+        claim(
+            "wang-2018.5",
+            "What asg_ls retains more than LGAA-CP grows with the columns.",
+            "Fig. 4",
+        ),
         |plots, variant| plots.gap_grows(variant),
     ),
     (
-        claim("P3.6", "The losses of asg_ls and slicing differ by at most 1.5 %.", "Abstract"),
+        claim(
+            "wang-2018.6",
+            "The losses of asg_ls and slicing differ by at most 1.5 %.",
+            "Abstract",
+        ),
         |plots, variant| {
             let [asg_ls, slicing] = with_asg_ls(variant, SLICING);
             all(plots.pairs().map(|pair| pair.loss.ratio_within(&asg_ls, &slicing, [0.985, 1.015])))
@@ -235,7 +247,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P3.7",
+            "wang-2018.7",
             "LGAA-CP loses 47 to 183 % more than asg_ls. (Here: at least 47 %.)",
             "Abstract",
         ),
@@ -248,7 +260,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P3.8",
+            "wang-2018.8",
             "With k the loss of LGAA-CP grows far more than that of asg_ls. (Here: at least twice as much.)",
             "Fig. 1",
         ),

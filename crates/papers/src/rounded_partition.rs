@@ -111,7 +111,7 @@ async fn measure(
 const CLAIMS: &[Rule<Plots>] = &[
     (
         claim(
-            "P1.1",
+            "rounded-partition.1",
             "No class is larger than k + ⌈β / 2^⌊log₂ α⌋⌉ rows, where n = αk + β; that is k + 1 from n = \
              2k² on.",
             "Theorem 2, corollary 2",
@@ -120,7 +120,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P1.2",
+            "rounded-partition.2",
             "The mean size of the classes comes as close to k as the table is large: there are ⌊n/k⌋ of \
              them.",
             "Theorem 1, corollary 3",
@@ -128,26 +128,40 @@ const CLAIMS: &[Rule<Plots>] = &[
         |plots, variant| plots.as_many_as_can_be(variant),
     ),
     (
-        claim("P1.3", "rounded has the lowest DM of the four methods, at every k.", "Fig. 5a"),
+        claim(
+            "rounded-partition.3",
+            "rounded has the lowest DM of the four methods, at every k.",
+            "Fig. 5a",
+        ),
         |plots, variant| lead(&plots.dm, variant, Better::Lower),
     ),
     (
-        claim("P1.4", "rounded has the lowest CM of the four methods, at every k.", "Fig. 5b"),
+        claim(
+            "rounded-partition.4",
+            "rounded has the lowest CM of the four methods, at every k.",
+            "Fig. 5b",
+        ),
         |plots, variant| lead(&plots.cm, variant, Better::Lower),
     ),
     (
-        claim("P1.5", "rounded makes the most classes of the four methods, at every k.", "Fig. 5c"),
+        claim(
+            "rounded-partition.5",
+            "rounded makes the most classes of the four methods, at every k.",
+            "Fig. 5c",
+        ),
         |plots, variant| lead(&plots.classes, variant, Better::Higher),
     ),
-    (claim("P1.6", "DM grows with k for all four methods.", "Fig. 5a"), |plots, variant| {
-        rise(&plots.dm, variant)
-    }),
-    (claim("P1.7", "CM grows with k for all four methods.", "Fig. 5b"), |plots, variant| {
-        rise(&plots.cm, variant)
-    }),
+    (
+        claim("rounded-partition.6", "DM grows with k for all four methods.", "Fig. 5a"),
+        |plots, variant| rise(&plots.dm, variant),
+    ),
+    (
+        claim("rounded-partition.7", "CM grows with k for all four methods.", "Fig. 5b"),
+        |plots, variant| rise(&plots.cm, variant),
+    ),
     (
         claim(
-            "P1.8",
+            "rounded-partition.8",
             "The time of rounded is acceptable. (Here: at most twice that of strict Mondrian.)",
             "Fig. 5d",
         ),

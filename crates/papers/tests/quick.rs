@@ -8,7 +8,13 @@ use papers::EXPERIMENTS;
 use tempfile::TempDir;
 
 /// The claims of the five papers.
-const CLAIMS: [(&str, usize); 5] = [("P1", 8), ("P2", 9), ("P3", 8), ("P4", 8), ("P5", 8)];
+const CLAIMS: [(&str, usize); 5] = [
+    ("rounded-partition", 8),
+    ("yang-2006", 9),
+    ("wang-2018", 8),
+    ("graded-alpha", 8),
+    ("gong-2013", 8),
+];
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_papers"));

@@ -158,8 +158,8 @@ impl Session {
     }
 
     /// `COPY rows TO path`: files appear when the last row is written, or not at all. How many rows were written.
-    // Python hands over what it converts.
-    #[allow(clippy::needless_pass_by_value)]
+    // Python hands over what it converts, in the arguments of the method there.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn write(
         &self,
         py: Python<'_>,
@@ -179,8 +179,8 @@ impl Session {
     }
 
     /// Runs a job file: the manifest as JSON, and what somebody should look at.
-    // Python hands over what it converts.
-    #[allow(clippy::needless_pass_by_value)]
+    // Python hands over what it converts, in the arguments of the method there.
+    #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
     fn run_job(
         &self,
         py: Python<'_>,

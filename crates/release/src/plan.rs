@@ -65,10 +65,10 @@ async fn add_series(
     };
     let (members, last) = (relation(MEMBERS).await?, relation(LAST).await?);
     options.series = Some(SeriesTables { members, last });
-    options.leavers = Some(series.leavers.to_string());
-    options.changes = Some(series.changes.to_string());
+    options.leavers = series.leavers.into();
+    options.changes = series.changes.into();
     options.held = series.held.then_some(true);
-    options.newcomers = Some(newcomers.to_string());
+    options.newcomers = newcomers.into();
     Ok(())
 }
 

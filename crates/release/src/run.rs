@@ -16,7 +16,7 @@ use crate::place::{Found, Lock, Place, Unpublished, new_release};
 use crate::plan::marked;
 use crate::progress::{Observer, Phase, Silent};
 use crate::scratch::Scratch;
-use crate::series::{Begin, Recorded, Tonight, register_empty, register_held};
+use crate::series::{Begin, Recorded, SecondLook, Tonight, register_empty, register_held};
 use crate::session;
 use crate::verify::{columns, verify};
 use crate::write::{NightTables, Planned, Written, WrittenRelease, plan, write};
@@ -225,7 +225,8 @@ async fn make(prepared: &Prepared, target: Target<'_>, observer: &dyn Observer) 
     let mut findings = verify(job, context, &written, observer).await?;
     let mut series = None;
     if let (Some(tonight), Some(mut figures)) = (target.tonight, written[0].series) {
-        tonight.verify((job, context), &mut figures, &mut findings, observer).await?;
+        let look = SecondLook { job, context, observer };
+        tonight.verify(&look, &mut figures, &mut findings).await?;
         series = Some(tonight.record(&figures, segment)?);
     }
     if !findings.unmet.is_empty() {

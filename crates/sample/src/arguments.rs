@@ -11,6 +11,12 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr,
 };
 
+/// What to write for an option.
+struct Wanted {
+    value: &'static str,
+    example: &'static str,
+}
+
 /// The arguments of one call.
 pub(super) struct Arguments {
     function: &'static str,
@@ -95,7 +101,7 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<i64>> {
-        self.read(name, ("a whole number", "10"), context, |value| {
+        self.read(name, Wanted { value: "a whole number", example: "10" }, context, |value| {
             match value.cast_to(&DataType::Int64) {
                 Ok(ScalarValue::Int64(number)) if value.data_type().is_integer() => number,
                 _ => None,
@@ -108,7 +114,7 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<f64>> {
-        self.read(name, ("a number", "0.2"), context, |value| {
+        self.read(name, Wanted { value: "a number", example: "0.2" }, context, |value| {
             match value.cast_to(&DataType::Float64) {
                 Ok(ScalarValue::Float64(number)) if value.data_type().is_numeric() => {
                     number.filter(|number| number.is_finite())
@@ -123,7 +129,7 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<String>> {
-        self.read(name, ("a text", "'…'"), context, |value| {
+        self.read(name, Wanted { value: "a text", example: "'…'" }, context, |value| {
             value.try_as_str().flatten().map(str::to_owned)
         })
     }
@@ -132,7 +138,7 @@ impl Arguments {
     fn read<T>(
         &mut self,
         name: &str,
-        (wanted, example): (&str, &str),
+        wanted: Wanted,
         context: &mut dyn RelationPlannerContext,
         of: impl Fn(&ScalarValue) -> Option<T>,
     ) -> Result<Option<T>> {
@@ -141,7 +147,7 @@ impl Arguments {
             return Ok(None);
         };
         let (_, value) = self.named.swap_remove(at);
-        let wanted = format!("{wanted}, as in {name} => {example}");
+        let wanted = format!("{}, as in {name} => {}", wanted.value, wanted.example);
         let is_list = matches!(value, SqlExpr::Array(_) | SqlExpr::Dictionary(_) | SqlExpr::Map(_));
         match fold(value, context) {
             Some(value) if value.is_null() => {

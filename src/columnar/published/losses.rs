@@ -303,11 +303,11 @@ impl CellLosses {
             if lower.is_null(at) || upper.is_null(at) {
                 return None;
             }
-            let ends = (low_text.value(at), high_text.value(at));
-            if ends.0 == ends.1 {
+            let (low_end, high_end) = (low_text.value(at), high_text.value(at));
+            if low_end == high_end {
                 return Some(CellLoss::NONE);
             }
-            let node = self.node_loss(ends).map(|node| self.at_node(node));
+            let node = self.node_loss(low_end, high_end).map(|node| self.at_node(node));
             node.or_else(|| Some(self.over(low[at], high[at])))
         };
         Ok((0..lower.len()).map(loss).collect())
@@ -320,13 +320,13 @@ impl CellLosses {
     }
 
     /// The loss of the hierarchy node with these ends, or over these two values.
-    fn node_loss(&self, ends: (&str, &str)) -> Option<NodeLoss> {
-        if let Some(loss) = self.by_ends.get(&(ends.0.to_owned(), ends.1.to_owned())) {
+    fn node_loss(&self, low: &str, high: &str) -> Option<NodeLoss> {
+        if let Some(loss) = self.by_ends.get(&(low.to_owned(), high.to_owned())) {
             return Some(*loss);
         }
         let Shape::Tree(tree) = &self.domain.axis.shape else { return None };
         let shift = u32::from(self.domain.axis.missing);
-        let (one, other) = (self.find(ends.0)? + shift, self.find(ends.1)? + shift);
+        let (one, other) = (self.find(low)? + shift, self.find(high)? + shift);
         Some(NodeLoss::of(tree, tree.ancestor(one.min(other), one.max(other))))
     }
 

@@ -9,9 +9,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::memory::{ArrangedPayload, Emitting, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
-use super::pipeline::running;
 use super::runs::{RunReader, Runs};
 use crate::columnar::{Payload, PayloadOf, Publisher, ReleaseForm, live_batch};
+use crate::engine::operator::running;
 use crate::model::Cancel;
 
 pub(super) type BatchStream = std::pin::Pin<Box<dyn Stream<Item = Result<RecordBatch>> + Send>>;

@@ -5,7 +5,6 @@ mod cells;
 mod compact;
 mod emit;
 mod form;
-mod hierarchies;
 mod memory;
 mod metrics;
 mod pass_through;
@@ -43,18 +42,17 @@ pub use cells::CellStep;
 #[cfg(feature = "cells")]
 pub use cells::{CellExec, PlanCells};
 pub use compact::CompactBatchesExec;
-pub(super) use hierarchies::{resolve, resolve_levels};
 pub use metrics::SeriesFigures;
-pub(super) use pass_through::common_plan_methods;
-pub(super) use pipeline::running;
 #[cfg(feature = "cluster")]
 pub use redact::RedactErrorsExec;
 pub use series::person_in_series;
 
 #[cfg(feature = "cells")]
 use crate::columnar::OutputColumn;
+use crate::engine::operator::common_plan_methods;
 use crate::engine::options::{SeriesOutput, Spec};
 use crate::engine::plan::{Binding, check_variant, metadata, output_fields};
+use crate::method::Family;
 
 /// Whether an operator emits a release.
 pub(crate) fn is_release(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -167,8 +165,9 @@ impl AnonymizeExec {
             || self.shape.fetch.is_some()
         {
             return plan_err!(
-                "two tables are published by SELECT * FROM anonymize(…, method => 'alpha_k', …, publish \
-                 => 'quasi_identifiers'), without anything above it"
+                "two tables are published by SELECT * FROM anonymize(…, method => {}, …, publish \
+                 => 'quasi_identifiers'), without anything above it",
+                Family::TwoTables.method_names()
             );
         }
         check_variant(&self.spec)?;

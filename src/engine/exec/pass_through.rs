@@ -11,30 +11,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-/// What `ExecutionPlan` requires of every operator and is the same in ours: none evaluates expressions.
-macro_rules! common_plan_methods {
-    () => {
-        fn apply_expressions(
-            &self,
-            _f: &mut dyn FnMut(
-                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
-            ) -> datafusion::common::Result<
-                datafusion::common::tree_node::TreeNodeRecursion,
-            >,
-        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        }
-
-        fn with_new_children(
-            self: std::sync::Arc<Self>,
-            children: Vec<std::sync::Arc<dyn ExecutionPlan>>,
-        ) -> datafusion::common::Result<std::sync::Arc<dyn ExecutionPlan>> {
-            use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode::Recompute;
-            self.replace_children(children, ReplaceChildrenOptions::new(Recompute))
-        }
-    };
-}
-pub(in crate::engine) use common_plan_methods;
+use crate::engine::operator::common_plan_methods;
 
 /// What a [`PassThroughExec`] does to batches.
 pub trait Pass: fmt::Debug + Send + Sync + 'static {

@@ -14,7 +14,6 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::emit::Emission;
 use super::form::{ClassBuilder, Part, VerifiedClasses};
-use super::hierarchies::{resolve, resolve_levels};
 use super::memory::{Arranging, Emitting, OutputShape, Reading, ReleaseMemory};
 use super::metrics::ReleaseMetrics;
 use super::requirement::check_persons;
@@ -23,6 +22,8 @@ use crate::columnar::{
     Cells, Chunk, Coding, Layout, ListedLevels, OutputColumn, Reader, ReleaseForm, ReleaseTable,
     ResolvedHierarchy, TieKeys,
 };
+use crate::engine::hierarchies::{resolve, resolve_levels};
+use crate::engine::operator::running;
 use crate::engine::options::{Publish, Spec};
 use crate::engine::plan::{Binding, split_unit, with_unit};
 use crate::engine::{join_error, mark_redacted, redact_values};
@@ -387,14 +388,6 @@ pub(super) fn layout(
         payload,
         person: if spec.series.is_some() { binding.privacy_unit } else { None },
     }
-}
-
-/// Runs work on a thread of its own. It starts at once, not when it is first polled: batches are made ahead.
-pub(in crate::engine) fn running<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> impl Future<Output = Result<T>> + Send {
-    let task = SpawnedTask::spawn_blocking(work);
-    async { task.join().await.map_err(join_error)? }
 }
 
 /// Threads for one computation.

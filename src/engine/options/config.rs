@@ -1,149 +1,104 @@
 //! Settings of a session: `SET anonymize.default_k = 5`.
 
 use std::any::Any;
+use std::str::FromStr;
 
 use datafusion::common::config_datafusion_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::error::Result;
 
+use crate::columnar::Ranges;
+use crate::error::Error;
+use crate::method::MethodRef;
+use crate::method::partition::Split;
+
 /// With more cells, the sample has too few tuples per cell to cut the table well.
 const MOST_CELLS: u32 = 4096;
 
-/// Defaults for options that a query leaves out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnonymizeConfig {
-    /// The k of queries that name none; 0 means that every query must name its k.
-    pub default_k: u32,
-    /// The method of queries that name none.
-    pub default_method: String,
-    /// How partition methods choose the quasi-identifier to cut: least_loss or widest.
-    pub split: String,
-    /// How generalized numbers are published: label, bounds or mean.
-    pub ranges: String,
-    /// Cells that a table is cut into to be anonymized in parts; 0 and 1 mean in one piece.
-    pub cells: u32,
-    /// Whether releases may be written that were made under a seed of fewer than 16 characters; for tests.
-    pub allow_short_seeds: bool,
+/// A setting is a line: its documentation, which `information_schema.df_settings` shows too, its name, its type, its
+/// default, and how it is read, or what a text must be instead.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, $read:expr;)+) => {
+        /// Defaults for options that a query leaves out.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct AnonymizeConfig {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        impl Default for AnonymizeConfig {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        // By hand: DataFusion's macro for extensions lists the settings without their prefix, and SHOW then neither finds
+        // nor shows them.
+        impl ExtensionOptions for AnonymizeConfig {
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+
+            fn as_any_mut(&mut self) -> &mut dyn Any {
+                self
+            }
+
+            fn cloned(&self) -> Box<dyn ExtensionOptions> {
+                Box::new(self.clone())
+            }
+
+            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                match key {
+                    $(stringify!($name) => {
+                        let read: fn(&str) -> Result<$type, String> = $read;
+                        self.$name = read(value).map_err(|wanted| {
+                            config_datafusion_err!("setting 'anonymize.{key}'{wanted}")
+                        })?;
+                    })+
+                    other => {
+                        let known: Vec<String> =
+                            self.entries().into_iter().map(|entry| entry.key).collect();
+                        return Err(config_datafusion_err!(
+                            "there is no setting 'anonymize.{other}'; there are {}",
+                            known.join(", ")
+                        ));
+                    }
+                }
+                Ok(())
+            }
+
+            fn entries(&self) -> Vec<ConfigEntry> {
+                vec![$(ConfigEntry {
+                    key: format!("{}.{}", Self::PREFIX, stringify!($name)),
+                    value: Some(self.$name.to_string()),
+                    description: concat!($($doc),+).trim(),
+                }),+]
+            }
+        }
+    };
 }
 
-impl Default for AnonymizeConfig {
-    fn default() -> Self {
-        Self {
-            default_k: 0,
-            default_method: "rounded".to_owned(),
-            split: "least_loss".to_owned(),
-            ranges: "label".to_owned(),
-            cells: 0,
-            allow_short_seeds: false,
-        }
-    }
+settings! {
+    /// The k of queries that name none; 0: every query must name its k.
+    default_k: u32 = 0, |text| {
+        text.parse().map_err(|_| " must be a whole number, as in SET anonymize.default_k = 10".to_owned())
+    };
+    /// The method of queries that name none.
+    default_method: MethodRef = MethodRef::DEFAULT, choice;
+    /// How partition methods choose the quasi-identifier to cut: least_loss or widest.
+    split: Split = Split::LeastLoss, choice;
+    /// How generalized numbers are published: label, bounds or mean.
+    ranges: Ranges = Ranges::Label, choice;
+    /// Cells that a table is cut into to be anonymized in parts, on several machines; 0 and 1: in one piece.
+    cells: u32 = 0, cells;
+    /// Whether releases may be written that were made under a seed of fewer than 16 characters; for tests.
+    allow_short_seeds: bool = false, |text| {
+        text.parse()
+            .map_err(|_| " must be true or false, as in SET anonymize.allow_short_seeds = true".to_owned())
+    };
 }
 
 impl ConfigExtension for AnonymizeConfig {
     const PREFIX: &'static str = "anonymize";
-}
-
-// By hand: the macro for extensions lists the settings without their prefix, and SHOW then neither
-// finds nor shows them.
-impl ExtensionOptions for AnonymizeConfig {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        match key {
-            "default_k" => {
-                self.default_k = value.parse().map_err(|_| {
-                    config_datafusion_err!(
-                        "setting 'anonymize.default_k' must be a whole number, as in SET anonymize.default_k = 10"
-                    )
-                })?;
-            }
-            "default_method" => self.default_method = value.to_owned(),
-            "split" => self.split = value.to_owned(),
-            "ranges" => self.ranges = value.to_owned(),
-            "cells" if cfg!(not(feature = "cells")) => {
-                return Err(config_datafusion_err!(
-                    "setting 'anonymize.cells' needs the feature 'cells' of datafusion-anonymize, which this program was \
-                     built without"
-                ));
-            }
-            "cells" => {
-                let cells = value.parse().ok().filter(|cells| *cells <= MOST_CELLS);
-                self.cells = cells.ok_or_else(|| {
-                    config_datafusion_err!(
-                        "setting 'anonymize.cells' must be a whole number up to {MOST_CELLS}, as in SET \
-                         anonymize.cells = 8; 0 anonymizes a table in one piece"
-                    )
-                })?;
-            }
-            "allow_short_seeds" => {
-                self.allow_short_seeds = value.parse().map_err(|_| {
-                    config_datafusion_err!(
-                        "setting 'anonymize.allow_short_seeds' must be true or false, as in SET \
-                         anonymize.allow_short_seeds = true"
-                    )
-                })?;
-            }
-            other => {
-                let known: Vec<String> =
-                    self.entries().into_iter().map(|entry| entry.key).collect();
-                return Err(config_datafusion_err!(
-                    "there is no setting 'anonymize.{other}'; there are {}",
-                    known.join(", ")
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        let entry = |name: &str, value: String, description| ConfigEntry {
-            key: format!("{}.{name}", Self::PREFIX),
-            value: Some(value),
-            description,
-        };
-        vec![
-            entry(
-                "default_k",
-                self.default_k.to_string(),
-                "The k of queries that name none; 0: every query must name its k",
-            ),
-            entry(
-                "default_method",
-                self.default_method.clone(),
-                "The method of queries that name none",
-            ),
-            entry(
-                "split",
-                self.split.clone(),
-                "How partition methods choose the quasi-identifier to cut: least_loss or widest",
-            ),
-            entry(
-                "ranges",
-                self.ranges.clone(),
-                "How generalized numbers are published: label, bounds or mean",
-            ),
-            entry(
-                "cells",
-                self.cells.to_string(),
-                "Cells that a table is cut into to be anonymized in parts, on several machines; 0: in one piece",
-            ),
-            entry(
-                "allow_short_seeds",
-                self.allow_short_seeds.to_string(),
-                "Whether releases may be written whose seed has fewer than 16 characters; for tests",
-            ),
-        ]
-    }
 }
 
 impl AnonymizeConfig {
@@ -151,4 +106,21 @@ impl AnonymizeConfig {
     pub fn of(options: &ConfigOptions) -> Self {
         options.extensions.get::<Self>().cloned().unwrap_or_default()
     }
+}
+
+fn choice<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error| format!(", {error}"))
+}
+
+fn cells(text: &str) -> Result<u32, String> {
+    if cfg!(not(feature = "cells")) {
+        return Err(
+            " needs the feature 'cells' of datafusion-anonymize, which this program was built without".to_owned()
+        );
+    }
+    text.parse().ok().filter(|cells| *cells <= MOST_CELLS).ok_or_else(|| {
+        format!(
+            " must be a whole number up to {MOST_CELLS}, as in SET anonymize.cells = 8; 0 anonymizes a table in one piece"
+        )
+    })
 }

@@ -6,9 +6,18 @@
 //! plain words: the page about a release shows it to people who are no programmers.
 
 use super::Anonymize;
-use super::kinds::{self, Accepts, Kind, Lookup, Wanted};
+use super::kinds::{
+    Accepts, Choice, Column, Columns, Constraints, Flag, Hierarchies, Kind, Levels, Lookup, Number,
+    Numbers, Seed, Series, Text, TextOrFlag, Wanted, Weights, Whole,
+};
+use super::series::Newcomers;
 use super::value::Value;
+use crate::columnar::Ranges;
 use crate::error::{Error, Result};
+use crate::method::partition::Split;
+use crate::method::{MethodRef, Variant};
+use crate::model::AlphaScope;
+use crate::model::series::{Changes, Leavers};
 
 /// The description of an option.
 #[derive(Debug)]
@@ -61,16 +70,16 @@ impl Definition {
 
 /// The setter of an option in the builder, under the option's own name unless it says `as`.
 macro_rules! setter {
-    ($(#[doc = $doc:literal])+ $name:ident: $kind:ident) => {
+    ($(#[doc = $doc:literal])+ $name:ident: $kind:ty) => {
         setter! { $(#[doc = $doc])+ $name as $name: $kind }
     };
-    ($(#[doc = $doc:literal])+ $name:ident as $setter:ident: $kind:ident) => {
+    ($(#[doc = $doc:literal])+ $name:ident as $setter:ident: $kind:ty) => {
         $(#[doc = $doc])+
         pub fn $setter<T>(mut self, value: T) -> Self
         where
-            kinds::$kind: Accepts<T>,
+            $kind: Accepts<T>,
         {
-            self.options.$name = <kinds::$kind as Accepts<T>>::accept(value);
+            self.options.$name = <$kind as Accepts<T>>::accept(value);
             self
         }
     };
@@ -79,19 +88,20 @@ macro_rules! setter {
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident $(as $setter:ident)?: $kind:ident $([$($scope:ident),+])?,
+        $(#[cfg($cfg:meta)])?
+        $name:ident $(as $setter:ident)?: $kind:ty $([$($scope:ident),+])?,
     )+) => {
         /// A request, not yet checked against the input. Every field is an option of the SQL function.
         #[derive(Debug, Clone, Default)]
         pub struct Options {
-            $($(#[doc = $doc])+ pub $name: <kinds::$kind as Kind>::Field,)+
+            $($(#[doc = $doc])+ $(#[cfg($cfg)])? pub $name: <$kind as Kind>::Field,)+
         }
 
         /// Every option, in the order in which they are listed.
-        pub(super) static DEFINITIONS: &[Definition] = &[$(Definition {
+        pub(super) static DEFINITIONS: &[Definition] = &[$($(#[cfg($cfg)])? Definition {
             name: stringify!($name),
             documentation: &[$($doc),+],
-            wanted: <kinds::$kind as Kind>::WANTED,
+            wanted: <$kind as Kind>::WANTED,
             scopes: &[$($(stringify!($scope)),+)?],
         }),+];
 
@@ -104,8 +114,8 @@ macro_rules! options {
                 place: Place,
             ) -> Result<()> {
                 match definition.name {
-                    $(stringify!($name) => {
-                        let read = <kinds::$kind as Kind>::read(value, place);
+                    $($(#[cfg($cfg)])? stringify!($name) => {
+                        let read = <$kind as Kind>::read(value, place);
                         self.$name = read.map_err(|misread| definition.wanted.mistake(definition.name, misread, place))?;
                     })+
                     _ => return Err(Error::bug("an option without a field")),
@@ -115,34 +125,34 @@ macro_rules! options {
 
             /// The options that are set, as a manifest may tell them: no seed, no value of the data.
             pub fn for_manifest(&self) -> Vec<(&'static str, Value)> {
-                let told = [$((stringify!($name), <kinds::$kind as Kind>::for_manifest(&self.$name))),+];
+                let told = [$($(#[cfg($cfg)])? (stringify!($name), <$kind as Kind>::for_manifest(&self.$name))),+];
                 told.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
             }
 
             /// Leaves out the options that are not wanted.
             pub fn retain(&mut self, wanted: impl Fn(&Definition) -> bool) {
                 let mut definitions = DEFINITIONS.iter();
-                $(if !definitions.next().is_some_and(&wanted) {
+                $($(#[cfg($cfg)])? if !definitions.next().is_some_and(&wanted) {
                     self.$name = Default::default();
                 })+
             }
 
             /// Calls columns by other names, wherever an option names one.
             pub fn rename_columns(&mut self, name: &dyn Fn(&str) -> String) {
-                $(<kinds::$kind as Kind>::rename_columns(&mut self.$name, name);)+
+                $($(#[cfg($cfg)])? <$kind as Kind>::rename_columns(&mut self.$name, name);)+
             }
 
             /// The relations that the options name, to be looked up.
             pub fn relations(&mut self) -> Vec<Lookup<'_>> {
                 let mut lookups = Vec::new();
-                $(lookups.extend(<kinds::$kind as Kind>::relations(&mut self.$name));)+
+                $($(#[cfg($cfg)])? lookups.extend(<$kind as Kind>::relations(&mut self.$name));)+
                 lookups
             }
         }
 
         /// A setter for every option.
         impl Anonymize {
-            $(setter! { $(#[doc = $doc])+ $name $(as $setter)?: $kind })+
+            $($(#[cfg($cfg)])? setter! { $(#[doc = $doc])+ $name $(as $setter)?: $kind })+
         }
     };
 }
@@ -167,11 +177,11 @@ options! {
     /// Above 0 and at most 1. Needs `privacy_unit`; without it one person may hold all but k − 1 rows of a class.
     unit_share: Number [privacy_report],
     /// How records are grouped.
-    method: Text,
+    method: Choice<MethodRef>,
     /// Whether the method runs as its paper prints it.
     ///
     /// `best` (the default) or `paper`.
-    variant: Text,
+    variant: Choice<Variant>,
     /// The steps in which values become less precise.
     ///
     /// By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to
@@ -198,7 +208,7 @@ options! {
     /// Whether shares are those of a value or of a level of sensitivity.
     ///
     /// `value` (the default) or `level`.
-    alpha_scope: Text [privacy_report],
+    alpha_scope: Choice<AlphaScope> [privacy_report],
     /// Which of two tables is wanted.
     ///
     /// `quasi_identifiers` or `sensitive`; a job publishes both. With `series` `release` (the default), or `members`, the
@@ -212,15 +222,15 @@ options! {
     /// What happens to a group of which somebody is gone.
     ///
     /// `hold` (the default) repeats its rows of the last release, `withdraw` leaves it out for good. With `series`.
-    leavers: Text [sql_only],
+    leavers: Choice<Leavers> [sql_only],
     /// Whether changed values of persons are published.
     ///
     /// `publish` (the default), or `never`: everybody's first ones for ever. With `series`.
-    changes: Text [sql_only],
+    changes: Choice<Changes> [sql_only],
     /// What happens to persons who are in no group yet.
     ///
     /// `group` (the default) groups them among themselves, `wait` leaves them for a later night. With `series`.
-    newcomers: Text [sql_only],
+    newcomers: Choice<Newcomers> [sql_only],
     /// Whether it is published of which groups somebody is gone.
     ///
     /// A column `held`. With `series`.
@@ -228,11 +238,11 @@ options! {
     /// Which column a group is divided by.
     ///
     /// `least_loss` or `widest`; for queries that name none `SET anonymize.split`, or `widest` with `variant => 'paper'`.
-    split: Text,
+    split: Choice<Split>,
     /// How ranges of numbers are written.
     ///
     /// `label`, `bounds` or `mean`; `SET anonymize.ranges` for queries that name none.
-    ranges: Text,
+    ranges: Choice<Ranges>,
     /// Whether the number of a group is published.
     class_id: Flag,
     /// Whether the number of a bucket is published.
@@ -278,6 +288,12 @@ options! {
     /// Without it one is drawn per session. A release that is written needs one of 16 characters or more, or
     /// `SET anonymize.allow_short_seeds = true`. In a file `{ env = "NAME" }` or `{ file = "path" }` says where it is.
     seed: Seed,
+    /// The fewest rows of a run.
+    ///
+    /// For tests: this line, its line in `method/option.rs` and its use are all there is of it, which `engine/toy_option.rs`
+    /// writes in every place that takes options.
+    #[cfg(test)]
+    run_rows: Whole,
 }
 
 impl Options {

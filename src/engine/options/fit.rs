@@ -1,21 +1,75 @@
 //! Which options go with which method.
 
-use super::Options;
+use super::{Chosen, Options};
 use crate::columnar::Ranges;
 use crate::engine::options::Suppress;
 use crate::error::{Error, Result};
-use crate::method::{Family, MethodOption, MethodRef, Variant};
+use crate::method::{Family, MethodOption, MethodRef, Variant, method_options};
+
+/// Whether an option is written.
+trait Given {
+    fn is_given(&self) -> bool;
+}
+
+impl<T> Given for Option<T> {
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
+}
+
+impl<T> Given for Vec<T> {
+    fn is_given(&self) -> bool {
+        !self.is_empty()
+    }
+}
+
+impl<T> Given for Chosen<T> {
+    fn is_given(&self) -> bool {
+        self.is_some()
+    }
+}
+
+/// What the options mean together with the settings of the session, as far as methods differ in it.
+#[derive(Clone, Copy)]
+pub(super) struct Meaning {
+    pub(super) variant: Variant,
+    pub(super) ranges: Ranges,
+    pub(super) suppress: Option<Suppress>,
+}
+
+/// An entry of the list is given if its option is written, or else by `Options::is_meant`.
+macro_rules! given {
+    ($options:expr, $option:expr, $meaning:expr, $name:ident) => {
+        $options.$name.is_given()
+    };
+    ($options:expr, $option:expr, $meaning:expr, $text:literal) => {
+        $options.is_meant($option, $meaning)?
+    };
+}
+
+macro_rules! define_is_given {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $option:ident = $written:tt,)*) => {
+        impl Options {
+            fn is_given(&self, option: MethodOption, meaning: Meaning) -> Result<bool> {
+                Ok(match option {
+                    $($(#[cfg($cfg)])? MethodOption::$option => given!(self, option, meaning, $written),)*
+                })
+            }
+        }
+    };
+}
+
+method_options!(define_is_given);
 
 impl Options {
     /// Errors if an option does not go with the method, or if one that the method needs is missing.
-    pub(super) fn check_fit(
-        &self,
-        method: MethodRef,
-        variant: Variant,
-        ranges: Ranges,
-    ) -> Result<()> {
-        let is_given = |option: &MethodOption| self.is_given(*option, variant, ranges);
-        let given: Vec<MethodOption> = MethodOption::ALL.iter().copied().filter(is_given).collect();
+    pub(super) fn check_fit(&self, method: MethodRef, meaning: Meaning) -> Result<()> {
+        let mut given = Vec::new();
+        for option in MethodOption::ALL {
+            if self.is_given(*option, meaning)? {
+                given.push(*option);
+            }
+        }
         method.check(&given)?;
         match method.family() {
             Family::TwoTables => self.check_two_tables(method),
@@ -24,43 +78,21 @@ impl Options {
         }
     }
 
-    /// Whether the caller says something about the option.
-    fn is_given(&self, option: MethodOption, variant: Variant, ranges: Ranges) -> bool {
-        match option {
-            MethodOption::Constraints => !self.constraints.is_empty(),
+    /// Whether what no option says alone is asked for.
+    fn is_meant(&self, option: MethodOption, meaning: Meaning) -> Result<bool> {
+        Ok(match option {
             MethodOption::ManyConstraints => self.constraints.len() > 1,
-            MethodOption::Suppress => self.suppress.is_some(),
+            // Not `false`, which is written for methods that have nothing to suppress.
             MethodOption::SuppressCells => {
                 self.suppress.as_ref().is_some_and(|asked| asked.eq_ignore_ascii_case("cells"))
             }
-            MethodOption::SuppressRows => {
-                matches!(self.suppress.as_deref().map(str::parse), Some(Ok(Suppress::Rows)))
-            }
-            MethodOption::L => self.l.is_some(),
-            MethodOption::EntropyL => self.entropy_l.is_some(),
-            MethodOption::T => self.t.is_some(),
-            MethodOption::Alpha => !self.alpha.is_empty(),
-            MethodOption::Sensitivity => self.sensitivity.is_some(),
-            MethodOption::PrivacyUnit => self.privacy_unit.is_some(),
-            MethodOption::Split => self.split.is_some(),
+            MethodOption::SuppressRows => meaning.suppress == Some(Suppress::Rows),
             // A setting of the session counts as given.
-            MethodOption::MeanRanges => ranges == Ranges::Mean,
-            MethodOption::Weights => !self.weights.is_empty(),
-            MethodOption::BlockRows => self.block_rows.is_some(),
-            MethodOption::MaxColumns => self.max_columns.is_some(),
-            MethodOption::MinColumns => self.min_columns.is_some(),
-            MethodOption::MinSupport => self.min_support.is_some(),
-            MethodOption::MinConfidence => self.min_confidence.is_some(),
-            MethodOption::Columns => self.columns.is_some(),
-            MethodOption::RareBelow => self.rare_below.is_some(),
-            MethodOption::ColumnGroups => self.column_groups.is_some(),
-            MethodOption::BucketId => self.bucket_id.is_some(),
-            MethodOption::Ranges => self.ranges.is_some(),
-            MethodOption::Hierarchies => !self.hierarchies.is_empty(),
+            MethodOption::MeanRanges => meaning.ranges == Ranges::Mean,
             MethodOption::Publish => self.publish.is_some() && self.series.is_none(),
-            MethodOption::Series => self.series.is_some(),
-            MethodOption::Paper => variant == Variant::Paper,
-        }
+            MethodOption::Paper => meaning.variant == Variant::Paper,
+            _ => return Err(Error::bug(format!("nothing says when {option} is given"))),
+        })
     }
 
     fn check_two_tables(&self, method: MethodRef) -> Result<()> {

@@ -18,17 +18,16 @@ mod spec;
 mod tests;
 mod value;
 
-use std::str::FromStr;
-
 pub use config::AnonymizeConfig;
 pub(super) use constraints::constraint_columns;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::LogicalPlan;
 pub use definition::{Definition, Options, Place};
 pub(super) use file::did_you_mean;
+use fit::Meaning;
 use hierarchies::add_automatic_hierarchies;
+pub use kinds::{Chosen, Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
 pub(super) use kinds::{Column as ColumnKind, Kind};
-pub use kinds::{Hierarchy, Lookup, SeedSource, Sensitivity, SeriesTables};
 pub(super) use models::checked_levels;
 pub(super) use roles::{Assignment, find_column};
 pub(super) use secret::SessionSecret;
@@ -40,7 +39,6 @@ pub(super) use spec::{
 pub use spec::{Models, Publish, Spec, Suppress};
 pub use value::{Name, Relation, Value};
 
-use crate::columnar::Ranges;
 use crate::error::{Error, Result};
 use crate::method::partition::Split;
 use crate::method::{Family, MethodRef, Variant};
@@ -84,28 +82,25 @@ impl Options {
         let models = self.checked_models()?;
         let variant = self.checked_variant()?;
         let split = self.checked_split(variant, settings)?;
-        let ranges: Ranges = choice(self.ranges.as_deref(), ("ranges", &settings.ranges))?;
-        let suppress = self.suppress.as_deref().map(str::parse).transpose()?.unwrap_or_default();
-        // In a series the option chooses between its release and its members.
-        let publish = match &self.series {
-            Some(_) => None,
-            None => {
-                self.check_no_series()?;
-                self.publish.as_deref().map(str::parse).transpose()?
-            }
-        };
+        let ranges = self.ranges.get()?.unwrap_or(settings.ranges);
+        let suppress = self.suppress.as_deref().map(str::parse).transpose()?;
+        let publish = self.checked_publish()?;
         let suppression_limit = in_range("suppression_limit", self.suppression_limit, 0.0..=1.0)?;
         let unit_share = self.checked_unit_share()?;
-        self.check_fit(method, variant, ranges)?;
+        self.check_fit(method, Meaning { variant, ranges, suppress })?;
         let roles = self.roles(input)?;
-        let (k, constraints) = if family == Family::Constraints {
-            let constraints =
-                self.checked_constraints(settings, input, &roles.quasi_identifiers)?;
-            let largest = constraints.iter().map(|constraint| constraint.k).max();
-            (largest.unwrap_or(0), constraints)
-        } else {
-            (self.checked_k(settings)?, Vec::new())
+        let constraints = match family {
+            Family::Constraints => {
+                self.checked_constraints(settings, input, &roles.quasi_identifiers)?
+            }
+            _ => Vec::new(),
         };
+        let k = match family {
+            Family::Constraints => constraints.iter().map(|one| one.k).max().unwrap_or(0),
+            _ => self.checked_k(settings)?,
+        };
+        #[cfg(test)]
+        let k = self.with_run_rows(k)?;
         let mut slicing = self.checked_slicing(method, variant)?;
         // The sensitive column stands behind the quasi-identifiers where its links to them count.
         let linked = if slicing.is_some() { roles.sensitive.first() } else { None };
@@ -119,19 +114,9 @@ impl Options {
         let series = self.checked_series(&roles, session.is_named, &mut tables)?;
         let secret = self.seed.take().map_or(Ok(session.secret), SeedSource::secret)?;
         let class_column = if slicing.is_some() { "bucket_id" } else { "class_id" };
-        if class_id && roles.publishes(class_column) {
-            return Err(Error::invalid(format!(
-                "option '{class_column}': the input has a column '{class_column}' already; rename it in \
-                 the input query"
-            )));
-        }
+        roles.check_free(class_column, class_id)?;
         let says_groups = slicing.as_ref().is_some_and(|slicing| slicing.column_groups);
-        if says_groups && roles.publishes(COLUMN_GROUPS) {
-            return Err(Error::invalid(
-                "option 'column_groups': the input has a column 'column_groups' already; rename it in the \
-                 input query",
-            ));
-        }
+        roles.check_free(COLUMN_GROUPS, says_groups)?;
         let grading = self.checked_grading(&mut tables)?;
         let mut quasi_identifiers = self.with_hierarchies(&linked, input, &mut tables)?;
         if method.needs_hierarchies() {
@@ -156,7 +141,7 @@ impl Options {
             grading,
             publish,
             variant,
-            suppress,
+            suppress: suppress.unwrap_or_default(),
             suppression_limit,
             weights,
             block_rows,
@@ -169,10 +154,20 @@ impl Options {
 
     /// The method that was named, or the one that fits the other options.
     pub fn checked_method(&self, settings: &AnonymizeConfig) -> Result<MethodRef> {
-        match &self.method {
+        match self.method.get()? {
+            Some(method) => Ok(method),
             None if !self.constraints.is_empty() => MethodRef::for_constraints(),
-            method => choice(method.as_deref(), ("default_method", &settings.default_method)),
+            None => Ok(settings.default_method),
         }
+    }
+
+    /// Which of two tables is wanted. In a series the option chooses between its release and its members.
+    fn checked_publish(&self) -> Result<Option<Publish>> {
+        if self.series.is_some() {
+            return Ok(None);
+        }
+        self.check_no_series()?;
+        self.publish.as_deref().map(str::parse).transpose()
     }
 
     pub(super) fn checked_unit_share(&self) -> Result<Option<f64>> {
@@ -187,14 +182,27 @@ impl Options {
     }
 
     fn checked_variant(&self) -> Result<Variant> {
-        self.variant.as_deref().map_or(Ok(Variant::Best), str::parse)
+        Ok(self.variant.get()?.unwrap_or(Variant::Best))
     }
 
     /// The column that groups are cut on. The papers cut the widest one, whatever the session prefers.
     fn checked_split(&self, variant: Variant, settings: &AnonymizeConfig) -> Result<Split> {
-        match variant {
-            Variant::Paper if self.split.is_none() => Ok(Split::Widest),
-            _ => choice(self.split.as_deref(), ("split", &settings.split)),
+        match (self.split.get()?, variant) {
+            (Some(split), _) => Ok(split),
+            (None, Variant::Paper) => Ok(Split::Widest),
+            (None, Variant::Best) => Ok(settings.split),
+        }
+    }
+
+    /// The use of the toy option: a run is a class.
+    #[cfg(test)]
+    fn with_run_rows(&self, k: u32) -> Result<u32> {
+        match self.run_rows {
+            Some(rows) if rows < i64::from(k) => {
+                Err(Error::invalid(format!("option 'run_rows': {rows} is less than k = {k}")))
+            }
+            Some(rows) => u32::try_from(rows).map_err(|error| Error::invalid(error.to_string())),
+            None => Ok(k),
         }
     }
 
@@ -212,13 +220,6 @@ impl Options {
             }),
         }
     }
-}
-
-/// The choice that the option or, without it, the setting of the session names.
-fn choice<T: FromStr<Err = Error>>(option: Option<&str>, setting: (&str, &str)) -> Result<T> {
-    let (name, value) = setting;
-    let in_setting = |error: Error| Error::invalid(format!("setting 'anonymize.{name}', {error}"));
-    option.map_or_else(|| value.parse().map_err(in_setting), str::parse)
 }
 
 pub(super) fn in_range(

@@ -61,7 +61,7 @@ impl Options {
         &mut self,
         tables: &mut Vec<LogicalPlan>,
     ) -> Result<Option<Grading>> {
-        let scope = self.alpha_scope.as_deref().map(str::parse).transpose()?;
+        let scope = self.alpha_scope.get()?;
         let Some(sensitivity) = self.sensitivity.take() else {
             return match scope {
                 Some(_) => Err(Error::invalid(

@@ -51,6 +51,16 @@ impl Roles {
         let published = self.quasi_identifiers.iter().chain(&self.sensitive).chain(&self.keep);
         published.into_iter().any(|column| column.name == name)
     }
+
+    /// Errors if a column that the release adds under this option's name is in the input too.
+    pub(super) fn check_free(&self, added: &str, is_added: bool) -> Result<()> {
+        match is_added && self.publishes(added) {
+            true => Err(Error::invalid(format!(
+                "option '{added}': the input has a column '{added}' already; rename it in the input query"
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Which role every input column has been given so far.

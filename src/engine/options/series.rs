@@ -109,11 +109,11 @@ impl Options {
             members: first,
             last: first + 1,
             unreadable: None,
-            leavers: chosen(self.leavers.as_deref())?,
-            changes: chosen(self.changes.as_deref())?,
-            newcomers: chosen(self.newcomers.as_deref())?,
+            leavers: self.leavers.get()?.unwrap_or_default(),
+            changes: self.changes.get()?.unwrap_or_default(),
+            newcomers: self.newcomers.get()?.unwrap_or_default(),
             held,
-            output: chosen(self.publish.as_deref())?,
+            output: self.publish.as_deref().map(str::parse).transpose()?.unwrap_or_default(),
         }))
     }
 
@@ -169,8 +169,4 @@ impl Options {
         }
         Ok(())
     }
-}
-
-fn chosen<T: FromStr<Err = Error> + Default>(name: Option<&str>) -> Result<T> {
-    name.map_or_else(|| Ok(T::default()), str::parse)
 }

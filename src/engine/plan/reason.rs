@@ -46,8 +46,9 @@ impl Reason {
     pub(in crate::engine) fn error(self) -> DataFusionError {
         match self {
             Self::Variant => plan_datafusion_err!(
-                "variant => 'paper' of method 'alpha_k' groups rows in the order of their quasi-identifiers, which a \
-                 reader of both tables can use to name people: it is for experiments and is not written; leave it out"
+                "variant => 'paper' of method {} groups rows in the order of their quasi-identifiers, which a reader \
+                 of both tables can use to name people: it is for experiments and is not written; leave it out",
+                Family::TwoTables.method_names()
             ),
             Self::ShortSeed => plan_datafusion_err!(
                 "option 'seed' has fewer than 16 characters, or fewer than 5 different ones, and what is written under \

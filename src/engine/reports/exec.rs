@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 
 use super::{BothTables, Report, constraints, privacy, sensitivity, series, utility};
-use crate::engine::exec::common_plan_methods;
+use crate::engine::operator::common_plan_methods;
 use crate::engine::{mark_redacted, redact_kernel_values};
 use crate::measure::Measure;
 

@@ -13,7 +13,7 @@ use super::PrivacySpec;
 use super::classes::{self, Classes};
 use super::slices::{intact_measures, undivided_measure};
 use crate::columnar::{ListedLevels, ModelledValues};
-use crate::engine::exec::resolve_levels;
+use crate::engine::hierarchies::resolve_levels;
 use crate::engine::options::Grading;
 use crate::engine::plan::split_unit;
 use crate::measure::{ColumnRisk, Distribution, Measure, RankLevels, Risk, ValueCount};

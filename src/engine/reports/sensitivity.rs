@@ -13,7 +13,7 @@ use super::classes::{self, Classes, ClassesSpec};
 use super::privacy::rank_levels;
 use super::{BothTables, TwoTableUtilitySpec};
 use crate::columnar::{ListedLevels, ModelledValues};
-use crate::engine::exec::resolve_levels;
+use crate::engine::hierarchies::resolve_levels;
 use crate::engine::options::Grading;
 use crate::measure::{Distribution, LevelWeights, Measure, RankLevels, ValueCount};
 

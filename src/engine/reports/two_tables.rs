@@ -39,8 +39,8 @@ pub(super) fn plan_two_tables(
     let class_of_quasi_identifiers =
         find_column(quasi_identifiers.schema(), "class_id", CLASS).map_err(mistake(QI))?;
     let agreement = agreement(
-        (quasi_identifiers, class_of_quasi_identifiers),
-        (sensitive.clone(), class.clone()),
+        Classed { table: quasi_identifiers, class: class_of_quasi_identifiers },
+        Classed { table: sensitive.clone(), class: class.clone() },
     )?;
     let (classes, input) = by_class(&[class], &columns, sensitive, "published")?;
     let spec = PrivacySpec {
@@ -105,12 +105,18 @@ pub(super) fn plan_two_table_utility(
     report(Report::TwoTableUtility(TwoTableUtilitySpec { classes, grading }), inputs)
 }
 
+/// A table and its column of classes.
+struct Classed {
+    table: LogicalPlan,
+    class: Column,
+}
+
 /// One row: the rows of the first table, and the classes that have another number of rows in the
 /// second.
-fn agreement(one: (LogicalPlan, Column), other: (LogicalPlan, Column)) -> Result<LogicalPlan> {
-    let counted = |(table, class): (LogicalPlan, Column), key: &str, rows: &str| {
-        let class = cast(Expr::Column(class), DataType::Utf8).alias(key);
-        LogicalPlanBuilder::from(table)
+fn agreement(one: Classed, other: Classed) -> Result<LogicalPlan> {
+    let counted = |of: Classed, key: &str, rows: &str| {
+        let class = cast(Expr::Column(of.class), DataType::Utf8).alias(key);
+        LogicalPlanBuilder::from(of.table)
             .project(vec![class])?
             .aggregate(vec![col(key)], vec![count(lit(1i64)).alias(rows)])
     };

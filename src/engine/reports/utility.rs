@@ -12,7 +12,7 @@ use futures::StreamExt;
 use super::grouping::Groups;
 use super::{BothTables, UtilitySpec, sensitivity};
 use crate::columnar::{Originals, PublishedColumn, Runs};
-use crate::engine::exec::{resolve, resolve_levels};
+use crate::engine::hierarchies::{resolve, resolve_levels};
 use crate::engine::options::QuasiIdentifier;
 use crate::measure::{
     IncompleteColumn, IncompleteRows, Measure, Utility, incomplete_measures, release_precision,

@@ -1,6 +1,7 @@
 //! The functions in SQL, and the sessions that know them.
 
 mod arguments;
+mod methods;
 mod planner;
 mod reports;
 mod session;

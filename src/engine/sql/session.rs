@@ -6,6 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::methods::{self, Methods};
 use super::planner::AnonymizeRelationPlanner;
 #[cfg(feature = "cells")]
 use crate::engine::exec::PlanCells;
@@ -110,6 +111,7 @@ pub fn register_sql(context: &SessionContext) -> Result<()> {
         *config = with_settings(std::mem::take(config));
         config.set_extension(Arc::new(secret));
     }
+    context.register_udtf(methods::NAME, Arc::new(Methods));
     let planner = AnonymizeRelationPlanner::new(context.state_weak_ref());
     context.register_relation_planner(Arc::new(planner))
 }

@@ -25,6 +25,7 @@ use super::sink::unstaged;
 use crate::engine::exec::AnonymizeExec;
 use crate::engine::plan::check_may_be_written;
 use crate::engine::{mark_redacted, redact_kernel_values};
+use crate::method::Family;
 
 /// Where the two tables go. The endings `.parquet`, `.csv` and `.json` choose the format.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +90,9 @@ async fn write_both(
     let plan = release.create_physical_plan().await?;
     let Some(exec) = plan.downcast_ref::<AnonymizeExec>() else {
         return plan_err!(
-            "two tables are published by SELECT * FROM anonymize(…, method => 'alpha_k', …, publish => \
-             'quasi_identifiers'), without anything above it"
+            "two tables are published by SELECT * FROM anonymize(…, method => {}, …, publish => \
+             'quasi_identifiers'), without anything above it",
+            Family::TwoTables.method_names()
         );
     };
     let tables = exec.both_tables(Arc::clone(&task)).await?;

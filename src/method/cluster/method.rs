@@ -63,11 +63,10 @@ impl Method for Clusters {
             MethodOption::Weights | MethodOption::BlockRows | MethodOption::Paper => Ok(()),
             MethodOption::Split if self.clustering == Clustering::BottomUp => Ok(()),
             MethodOption::Series if self.drops_incomplete_rows() => {
-                Err("persons with missing values would wait for ever; use 'kaim' or 'bottom_up'")
+                Err("persons with missing values would wait for ever; {any}")
             }
             MethodOption::T if self.drops_incomplete_rows() => Err(
-                "dropping the rows with missing values changes the distribution that t compares with; use \
-                 'kaim', 'bottom_up' or 'rounded'",
+                "dropping the rows with missing values changes the distribution that t compares with; {any}",
             ),
             _ => self.family().accepts(option),
         }
@@ -111,14 +110,16 @@ fn check_dropped(dropped: usize, rows: usize, k: u32, settings: &Settings) -> Re
     if settings.is_whole && dropped as f64 / rows.max(1) as f64 > limit {
         return Err(Error::invalid(format!(
             "{dropped} of {rows} rows miss a quasi-identifier and would be dropped, more than \
-             suppression_limit = {limit} allows: raise it, or use method 'kaim', which keeps them"
+             suppression_limit = {limit} allows: raise it, or use method '{}', which keeps them",
+            KAIM.name()
         )));
     }
     let kept = rows - dropped;
     if dropped > 0 && kept < k as usize {
         return Err(Error::invalid(format!(
             "{kept} of {rows} rows miss no quasi-identifier and cannot form a class of k = {k}: lower k, or \
-             use method 'kaim', which keeps the others"
+             use method '{}', which keeps the others",
+            KAIM.name()
         )));
     }
     Ok(())

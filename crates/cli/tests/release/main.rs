@@ -5,45 +5,27 @@
 mod docs;
 mod jobs;
 mod page;
+#[path = "../shared/program.rs"]
+mod program;
 mod s3;
 mod series;
 #[path = "../shared/shell.rs"]
 mod shell;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::Duration;
+
+pub use program::Outcome;
 
 /// Longer than any step of a test takes: only a hopeless wait lasts until then.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The program in a directory, deaf to the settings of whoever runs the tests.
+/// The program in a directory.
 pub fn program(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anonymize"));
-    command.current_dir(directory).stdin(Stdio::null()).args(arguments);
-    for (name, _) in std::env::vars_os() {
-        let text = name.to_string_lossy();
-        if text.starts_with("DATAFUSION_") || text.starts_with("AWS_") || text == "RUST_LOG" {
-            command.env_remove(&name);
-        }
-    }
+    let mut command = program::program();
+    command.current_dir(directory).args(arguments);
     command
-}
-
-pub struct Outcome {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl From<Output> for Outcome {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
 }
 
 pub fn run(mut command: Command) -> Outcome {

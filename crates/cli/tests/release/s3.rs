@@ -33,7 +33,7 @@ fn moto() -> Option<PathBuf> {
 }
 
 /// Asks the server at a port, by hand.
-fn ask(port: u16, (method, path): (&str, &str), body: &str) -> String {
+fn ask(port: u16, method: &str, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let length = body.len();
     write!(
@@ -72,7 +72,7 @@ impl Server {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> String {
-        ask(self.port, (method, path), body)
+        ask(self.port, method, path, body)
     }
 
     pub fn keys(&self) -> Vec<String> {
@@ -247,7 +247,7 @@ fn a_pointer_that_somebody_else_replaced_meanwhile_stays() {
         let (port, other, replaced) = (server.port, other.clone(), Arc::clone(&replaced));
         move || {
             if replaced.fetch_add(1, Ordering::SeqCst) == 0 {
-                ask(port, ("PUT", "/lake/census/manifest.json"), &other);
+                ask(port, "PUT", "/lake/census/manifest.json", &other);
             }
         }
     };

@@ -12,6 +12,8 @@ mod documentation;
 mod limits;
 #[path = "../shared/ports.rs"]
 mod ports;
+#[path = "../shared/program.rs"]
+mod program;
 mod protocol;
 mod python;
 mod refreshes;

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::program::remove_variables;
+pub use crate::program::{Outcome, program};
 use crate::shell;
 
 /// Longer than any step of a test takes: only a hopeless wait lasts until then.
@@ -22,41 +24,6 @@ const LONG_ENOUGH: &str = "query_timeout_seconds = 3600";
 
 /// A word in the raw data that no release may show.
 pub const RAW_NAME: &str = "Zebediah";
-
-/// The program, deaf to the settings of whoever runs the tests.
-pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anonymize"));
-    command.stdin(Stdio::null()).env_remove("RUST_LOG");
-    forget(&mut command, &["DATAFUSION_", "AWS_"]);
-    command
-}
-
-/// Without the variables that start so.
-fn forget(command: &mut Command, prefixes: &[&str]) {
-    for (name, _) in std::env::vars_os() {
-        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-            command.env_remove(name);
-        }
-    }
-}
-
-/// What a program printed, and how it ended.
-#[derive(Debug)]
-pub struct Outcome {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl From<Output> for Outcome {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-}
 
 /// A directory with raw data and the policy of a test.
 pub struct Setting {
@@ -290,7 +257,7 @@ impl Server {
     /// psql, ready to be started.
     pub fn psql_command(&self, user: &str, password: &str) -> Command {
         let mut command = Command::new("psql");
-        forget(&mut command, &["PG"]);
+        remove_variables(&mut command, &["PG"]);
         command
             .args(["-X", "-A", "-t", "-v", "VERBOSITY=verbose", "-U", user, "-d", "releases"])
             .args(["-h", &self.address.ip().to_string(), "-p", &self.address.port().to_string()])

@@ -19,7 +19,7 @@ const ALIKE: [f64; 2] = [0.95, 1.05];
 const CLAIMS: &[Rule<Plots>] = &[
     (
         claim(
-            "P4.1",
+            "graded-alpha.1",
             "The reconstruction distance of alpha_k, graded or not, is below that of generalization, by \
              k and by alpha; generalization read as full-domain recoding.",
             "Fig. 1, 2",
@@ -28,14 +28,18 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.2",
+            "graded-alpha.2",
             "The same, with generalization read as local recoding (top_down).",
             "Fig. 1, 2",
         ),
         |plots, variant| plots.below(variant, &name(variant, Method::TopDown)),
     ),
     (
-        claim("P4.3", "The reconstruction distances of all methods grow with k.", "Fig. 1"),
+        claim(
+            "graded-alpha.3",
+            "The reconstruction distances of all methods grow with k.",
+            "Fig. 1",
+        ),
         |plots, variant| {
             let methods = Method::ALL.map(|method| name(variant, method));
             let all = methods.iter().map(String::as_str).chain([FULL_DOMAIN]);
@@ -44,7 +48,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.4",
+            "graded-alpha.4",
             "Graded and one alpha have about the same reconstruction distance, except at k = 2, where \
              graded is larger. (Here: within 5 %.)",
             "Fig. 1",
@@ -53,7 +57,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.5",
+            "graded-alpha.5",
             "Beyond alpha = 0.5 the reconstruction distance at k = 4 does not change any more.",
             "Fig. 2",
         ),
@@ -61,7 +65,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.6",
+            "graded-alpha.6",
             "The time of alpha_k does not depend on the number of quasi-identifiers. (Here: it grows by \
              at most half.)",
             "Fig. 4",
@@ -70,7 +74,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.7",
+            "graded-alpha.7",
             "alpha_k takes less time than Top-Down, by alpha and by number of quasi-identifiers.",
             "Fig. 3, 4",
         ),
@@ -86,7 +90,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P4.8",
+            "graded-alpha.8",
             "Graded alphas put sensitive values further apart (Ds) than one alpha.",
             "Fig. 5",
         ),

@@ -27,7 +27,7 @@ const TOLERANCE: f64 = 0.01;
 const CLAIMS: &[Rule<Plots>] = &[
     (
         claim(
-            "P5.1",
+            "gong-2013.1",
             "kaim loses less than k_member that drops incomplete records, for 2, 5 and 8 \
              quasi-identifiers and every k.",
             "Fig. 4",
@@ -42,7 +42,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P5.2",
+            "gong-2013.2",
             "The loss of kaim is about 43.8 % of that of k_member. (Here: at most 44.5 %, with 8 \
              quasi-identifiers, k = 5 and the missing cells of the table.)",
             "Section 4.2",
@@ -50,15 +50,16 @@ const CLAIMS: &[Rule<Plots>] = &[
         |plots, variant| Ok(plots.ratios(variant)?.into_iter().take(1).collect()),
     ),
     (
-        claim("P5.3", "That ratio falls as more cells are missing.", "Section 4.2, fig. 7b"),
+        claim("gong-2013.3", "That ratio falls as more cells are missing.", "Section 4.2, fig. 7b"),
         |plots, variant| plots.ratio_falls(variant),
     ),
-    (claim("P5.4", "The losses of both methods grow with k.", "Fig. 4"), |plots, variant| {
-        plots.both_go(&plots.by_k, variant, Way::Up, 0.0)
-    }),
+    (
+        claim("gong-2013.4", "The losses of both methods grow with k.", "Fig. 4"),
+        |plots, variant| plots.both_go(&plots.by_k, variant, Way::Up, 0.0),
+    ),
     (
         claim(
-            "P5.5",
+            "gong-2013.5",
             "The losses of both methods fall slowly as the table grows. (Here: no step back by more than \
              1 %.)",
             "Fig. 5",
@@ -67,7 +68,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P5.6",
+            "gong-2013.6",
             "With more quasi-identifiers the loss of kaim grows, and that of k_member falls.",
             "Fig. 6",
         ),
@@ -75,7 +76,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P5.7",
+            "gong-2013.7",
             "As more cells are missing k_member loses less by generalization and more by suppression.",
             "Fig. 7a",
         ),
@@ -83,7 +84,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P5.8",
+            "gong-2013.8",
             "The loss of kaim hardly depends on its random choices. (Here: over 20 seeds it spreads by \
              at most 5 %.)",
             "Fig. 8",

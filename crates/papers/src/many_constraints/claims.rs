@@ -25,12 +25,12 @@ const ALIKE: [f64; 2] = [0.67, 1.5];
 /// What the paper says, and how it is decided.
 const CLAIMS: &[Rule<Plots>] = &[
     (
-        claim("P2.1", "Complete and partial Classfly+ publish the same table.", "Theorem 4"),
+        claim("yang-2006.1", "Complete and partial Classfly+ publish the same table.", "Theorem 4"),
         |plots, variant| plots.complete_is_partial(variant),
     ),
     (
         claim(
-            "P2.2",
+            "yang-2006.2",
             "Complete and partial have the highest precision of all methods, for {C1,C2} and {C1..C4}, \
              at every size.",
             "Fig. 3",
@@ -44,7 +44,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P2.3",
+            "yang-2006.3",
             "On average over the sizes their precision is 10 to 20 % above that of Datafly, for {C1,C2} \
              and {C1..C4}.",
             "Section 4.1",
@@ -55,7 +55,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P2.4",
+            "yang-2006.4",
             "On average over the sizes naive Classfly+ is more precise than Datafly for {C1,C2}, and \
              less for {C1..C4}.",
             "Fig. 3",
@@ -72,21 +72,25 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P2.5",
+            "yang-2006.5",
             "The precision of Classfly+ grows with the rows. (Here: no step back by more than 0.5 %.)",
             "Fig. 4",
         ),
         |plots, variant| plots.prec_grows(variant),
     ),
     (
-        claim("P2.6", "For {C1..C4} naive Classfly+ takes the longest of all.", "Fig. 5a"),
+        claim("yang-2006.6", "For {C1..C4} naive Classfly+ takes the longest of all.", "Fig. 5a"),
         |plots, variant| {
             let others = [COMPLETE, METHODS[1], DATAFLY].map(|method| variant.name(method));
             plots.times(4)?.best(&variant.name(NAIVE), &others, Better::Higher)
         },
     ),
     (
-        claim("P2.7", "With eight constraints Datafly takes the shortest of all.", "Fig. 5b"),
+        claim(
+            "yang-2006.7",
+            "With eight constraints Datafly takes the shortest of all.",
+            "Fig. 5b",
+        ),
         |plots, variant| {
             let others = [COMPLETE, METHODS[1], NAIVE].map(|method| variant.name(method));
             plots.times(8)?.best(&variant.name(DATAFLY), &others, Better::Lower)
@@ -94,7 +98,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P2.8",
+            "yang-2006.8",
             "Complete and partial take about as long as each other. (Here: at most half as long again.)",
             "Fig. 5",
         ),
@@ -108,7 +112,7 @@ const CLAIMS: &[Rule<Plots>] = &[
     ),
     (
         claim(
-            "P2.9",
+            "yang-2006.9",
             "The time of Classfly+ grows with the rows and with the constraints.",
             "Fig. 6",
         ),

@@ -107,7 +107,7 @@ struct Experiment<'a> {
 
 /// One release by one method.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Trial {
     method: &'static str,
     variant: Variant,
     heights: Heights,
@@ -117,40 +117,40 @@ struct Asked {
 
 impl Experiment<'_> {
     async fn by_rows(&self, heights: Heights, constraints: usize) -> Vec<Line<Measured>> {
-        let ask = |method, variant, rows| Asked { method, variant, heights, rows, constraints };
-        self.sweep(&self.sizes, ask).await
+        let trial = |method, variant, rows| Trial { method, variant, heights, rows, constraints };
+        self.sweep(&self.sizes, trial).await
     }
 
     async fn by_constraints(&self) -> Vec<Line<Measured>> {
         let rows = self.sizes.last().copied().unwrap_or_default();
-        let ask = |method, variant, constraints: f64| {
+        let trial = |method, variant, constraints: f64| {
             let constraints = constraints as usize;
-            Asked { method, variant, heights: Heights::First, rows, constraints }
+            Trial { method, variant, heights: Heights::First, rows, constraints }
         };
         let all: Vec<f64> = (2..=CONSTRAINTS.len()).map(|number| number as f64).collect();
-        self.sweep(&self.workspace.points(&all), ask).await
+        self.sweep(&self.workspace.points(&all), trial).await
     }
 
     async fn sweep(
         &self,
         places: &[f64],
-        ask: impl Fn(&'static str, Variant, f64) -> Asked,
+        trial: impl Fn(&'static str, Variant, f64) -> Trial,
     ) -> Vec<Line<Measured>> {
         let mut lines = Vec::new();
         for method in METHODS {
             for variant in Variant::BOTH {
-                let measure = async |place| self.measure(ask(method, variant, place)).await;
+                let measure = async |place| self.measure(trial(method, variant, place)).await;
                 lines.push(Line::measure(variant.name(method), places, measure).await);
             }
         }
         lines
     }
 
-    async fn measure(&self, asked: Asked) -> Result<Measured> {
-        let first = self.release(asked).await?;
+    async fn measure(&self, trial: Trial) -> Result<Measured> {
+        let first = self.release(trial).await?;
         let mut times = vec![first.forming()?];
         for _ in 1..self.workspace.runs(RUNS) {
-            times.push(self.release(asked).await?.forming()?);
+            times.push(self.release(trial).await?.forming()?);
         }
         let precision = self.precision(asked, &first.batches).await?;
         Ok(Measured { precision, time: median(times), rows: first.batches })
@@ -171,10 +171,10 @@ impl Experiment<'_> {
         self.workspace.measures(&report).await?.get("prec")
     }
 
-    async fn release(&self, asked: Asked) -> Result<Release> {
-        let columns = asked.heights.columns();
-        let (constrained, free) = split_columns(&columns, asked.constraints);
-        let constraints: Vec<String> = (CONSTRAINTS[..asked.constraints].iter())
+    async fn release(&self, trial: Trial) -> Result<Release> {
+        let columns = trial.heights.columns();
+        let (constrained, free) = split_columns(&columns, trial.constraints);
+        let constraints: Vec<String> = (CONSTRAINTS[..trial.constraints].iter())
             .map(|(columns, k)| format!("{{columns: [{}], k: {k}}}", quoted(columns)))
             .collect();
         let keep = match free.as_slice() {
@@ -183,11 +183,16 @@ impl Experiment<'_> {
         };
         let sql = format!(
             "SELECT * FROM anonymize({}, method => '{}', seed => 1, constraints => [{}]{keep}{}{})",
-            table_name(asked.rows),
-            asked.method,
+            table_name(trial.rows),
+            trial.method,
             constraints.join(", "),
+<<<<<<< HEAD
             self.workspace.hierarchies(&constrained),
             asked.variant.option()
+=======
+            hierarchies(&constrained),
+            trial.variant.option()
+>>>>>>> 60043852dc0640792acf428d297ccc3a321a0315
         );
         self.workspace.release(&sql).await
     }

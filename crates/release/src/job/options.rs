@@ -20,7 +20,7 @@ impl Job {
 
     /// Whether the method runs as its paper prints it.
     pub fn is_paper(&self) -> bool {
-        matches!(self.anonymize.variant.as_deref().map(str::parse), Some(Ok(Variant::Paper)))
+        self.anonymize.variant.is(Variant::Paper)
     }
 
     /// Whether values stay exact and the links between columns are broken.
@@ -60,7 +60,7 @@ impl Job {
     }
 
     pub(super) fn check_options(&self) -> Result<()> {
-        self.method()?;
+        let method = self.method()?;
         if self.is_sliced() && self.anonymize.bucket_id == Some(false) {
             return Err(Error::job(
                 "anonymize: without its buckets nobody can verify a sliced release; write bucket_id = true, \
@@ -68,10 +68,10 @@ impl Job {
             ));
         }
         if self.has_two_tables() && self.is_paper() {
-            return Err(Error::job(
-                "anonymize: variant = \"paper\" of method 'alpha_k' is for experiments: readers of both tables \
-                 can use the order of its rows to name people; leave it out",
-            ));
+            return Err(Error::job(format!(
+                "anonymize: variant = \"paper\" of method '{method}' is for experiments: readers of both tables \
+                 can use the order of its rows to name people; leave it out"
+            )));
         }
         for lookup in self.anonymize.clone().relations() {
             if let Relation::Named(name) = &*lookup.relation

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion_anonymize::Ranges;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
@@ -169,9 +170,10 @@ impl Output {
             )));
         }
         if job.has_two_tables() && !self.partition_by.is_empty() {
-            return Err(Error::job(
-                "output: partition_by is for one table; method 'alpha_k' publishes two",
-            ));
+            return Err(Error::job(format!(
+                "output: partition_by is for one table; method '{}' publishes two",
+                job.method()?
+            )));
         }
         if self.compression.is_some() && self.format != Format::Parquet {
             return Err(Error::job("output: compression is for format = \"parquet\""));
@@ -260,12 +262,13 @@ impl Checks {
         }
         let wants_loss = self.max_loss.is_some() || !self.max_column_loss.is_empty();
         if wants_loss && job.has_two_tables() {
-            return Err(Error::job(
-                "checks: method 'alpha_k' publishes quasi-identifiers as they are, so there is no loss to \
-                 check; leave out max_loss and max_column_loss",
-            ));
+            return Err(Error::job(format!(
+                "checks: method '{}' publishes quasi-identifiers as they are, so there is no loss to check; leave \
+                 out max_loss and max_column_loss",
+                job.method()?
+            )));
         }
-        if wants_loss && job.anonymize.ranges.as_deref() == Some("mean") {
+        if wants_loss && job.anonymize.ranges.is(Ranges::Mean) {
             return Err(Error::job(
                 "checks: means do not tell what they lost; leave out max_loss, or ranges = \"mean\"",
             ));

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use datafusion_anonymize::{Changes, Family, Leavers};
+use datafusion_anonymize::{Changes, Family, Leavers, MethodOption};
 use serde::Deserialize;
 
 use super::{Format, Job};
@@ -65,7 +65,8 @@ impl Series {
         let method = job.method()?;
         if method.family() != Family::Classes {
             return Err(Error::job(format!(
-                "series: method '{method}' forms no classes that could stay together; choose 'layered' or 'rounded'"
+                "series: method '{method}' forms no classes that could stay together; choose {}",
+                MethodOption::Series.method_names()
             )));
         }
         if options.class_id == Some(true) {

@@ -21,15 +21,22 @@ use crate::verify::{Findings, Limit, broken_promise, report};
 /// strangers, and grouping them again would put everybody into a second cohort.
 const DEFAULT_LIMIT: f64 = 0.5;
 
+/// What a second look has at hand: the job, and a session with the tables that were written.
+pub(crate) struct SecondLook<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) context: &'a SessionContext,
+    pub(crate) observer: &'a dyn Observer,
+}
+
 impl Tonight {
     /// Adds to the findings what does not hold of the series, and counts its cohorts.
     pub(crate) async fn verify(
         &self,
-        (job, context): (&Job, &SessionContext),
+        look: &SecondLook<'_>,
         figures: &mut Figures,
         findings: &mut Findings,
-        observer: &dyn Observer,
     ) -> Result<()> {
+        let SecondLook { job, context, observer } = *look;
         let unmet = &mut findings.unmet;
         check_persons(context, unmet).await?;
         check_cohorts(job, context, figures, unmet).await?;

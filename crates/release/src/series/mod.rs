@@ -51,4 +51,5 @@ pub(crate) use live::{loss_of_live, register_held, register_live};
 pub(crate) use once::compute;
 pub use state::{NEW_SERIES_COST, Night};
 pub use status::{Status, history, status};
+pub(crate) use check::SecondLook;
 pub(crate) use tonight::{Begin, Recorded, Tonight, register_empty};

@@ -119,7 +119,7 @@ async fn what_is_not_verified_yet_is_nobody_elses() {
         let mode = std::fs::metadata(&staging).unwrap().permissions().mode() & 0o777;
         tell.send((mode, tree(&staging).len())).unwrap();
     };
-    let _ = run_to(Phase::Verify, (&job, &host()), look).await;
+    let _ = run_to(Phase::Verify, &job, &host(), look).await;
     let (mode, files) = told.recv().unwrap();
     assert_eq!(mode, 0o700);
     assert!(files > 0, "nothing is there that others could read");
@@ -202,7 +202,7 @@ async fn a_stopped_run_leaves_nothing_behind() {
         let (tell, told) = std::sync::mpsc::channel();
         let files = staging.clone();
         let look = move || tell.send(!tree(&files).is_empty()).unwrap();
-        let stopped = run_to(phase, (&job, &host()), look).await;
+        let stopped = run_to(phase, &job, &host(), look).await;
         assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
         assert_eq!(told.recv().unwrap(), are_staged, "{phase}");
         assert_eq!(tree(directory.path()), before, "{phase}");

@@ -91,7 +91,8 @@ impl<F: Fn() + Send + Sync> Observer for Stopper<F> {
 /// Runs a job until a phase begins, when somebody looks around.
 pub async fn run_to(
     at: Phase,
-    (job, host): (&Job, &SessionContext),
+    job: &Job,
+    host: &SessionContext,
     look: impl Fn() + Send + Sync + 'static,
 ) -> Result<Outcome, Error> {
     let stop = Arc::new(Notify::new());

@@ -169,7 +169,7 @@ async fn a_stopped_run_leaves_no_objects() {
             let staged = store.list(Some(&Path::from("census/.staging"))).next().now_or_never();
             tell.send(staged.unwrap().is_some()).unwrap();
         };
-        let stopped = run_to(phase, (&job, &bucket.host), look).await;
+        let stopped = run_to(phase, &job, &bucket.host, look).await;
         assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
         assert_eq!(told.recv().unwrap(), are_staged, "{phase}");
         assert_eq!(bucket.names().await, Vec::<String>::new(), "{phase}");

@@ -161,11 +161,11 @@ impl ViewSection {
         };
         job.check().map_err(|error| error.to_string())?;
         if job.has_two_tables() {
-            return Err(
-                "method 'alpha_k' publishes two tables that must not be joined; a view is one \
-                        table: choose another method"
-                    .to_owned(),
-            );
+            let method = job.method().map_err(|error| error.to_string())?;
+            return Err(format!(
+                "method '{method}' publishes two tables that must not be joined; a view is one table: choose another \
+                 method"
+            ));
         }
         Ok(job)
     }

@@ -20,8 +20,8 @@ use crate::columnar::{
     by_partition, pages_to_batch,
 };
 use crate::engine::exec::form::unit_models;
-use crate::engine::exec::pipeline::running;
 use crate::engine::exec::requirement::{RequirementBuilder, check_persons};
+use crate::engine::operator::running;
 use crate::engine::options::Spec;
 use crate::engine::plan::split_unit;
 use crate::model::{GlobalShares, SensitiveColumn, Tally};

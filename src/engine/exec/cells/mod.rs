@@ -65,9 +65,9 @@ use futures::{Stream, StreamExt, TryStreamExt};
 
 use self::once::Once;
 use self::step::{CELL_KEY, class_order};
-use super::common_plan_methods;
 use super::pipeline::Resolved;
 use crate::columnar::{Page, pages_of_batch};
+use crate::engine::operator::common_plan_methods;
 use crate::engine::options::Spec;
 use crate::engine::{mark_redacted, redact_values};
 

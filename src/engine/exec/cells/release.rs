@@ -27,9 +27,8 @@ use crate::columnar::{
 use crate::engine::exec::form::Part;
 use crate::engine::exec::memory::{Emitting, Reading, ReleaseMemory};
 use crate::engine::exec::metrics::ReleaseMetrics;
-use crate::engine::exec::pipeline::{
-    self, CancelOnDrop, Release, Resolved, guarded, running, thread_pool,
-};
+use crate::engine::exec::pipeline::{self, CancelOnDrop, Release, Resolved, guarded, thread_pool};
+use crate::engine::operator::running;
 use crate::model::{Cancel, Purpose, Seed};
 
 pub(super) fn run(

@@ -9,7 +9,7 @@ use futures::stream;
 
 use super::{CellExec, Notes, as_stream};
 use crate::columnar::{Layout, Sketch, Survey, by_partition, pages_to_batch};
-use crate::engine::exec::pipeline::running;
+use crate::engine::operator::running;
 use crate::hierarchy::Axis;
 use crate::method::cells::{CutTree, Sample};
 

@@ -43,11 +43,12 @@ use self::night::Night;
 use super::emit::BatchStream;
 use super::memory::{Emitting, ReleaseMemory};
 use super::pipeline::{
-    CancelOnDrop, Release, Resolved, Source, guarded, projected_form, running, thread_pool,
+    CancelOnDrop, Release, Resolved, Source, guarded, projected_form, thread_pool,
 };
 use super::{AnonymizeExec, full_schema};
 use crate::columnar::{Coding, MemberColumns, OutputColumn, Reader, ReleaseForm};
 use crate::engine::mark_redacted;
+use crate::engine::operator::running;
 use crate::engine::options::{SeriesOutput, SeriesSpec, Spec};
 use crate::engine::plan::Binding;
 use crate::model::series::Member;

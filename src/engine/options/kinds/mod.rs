@@ -1,10 +1,12 @@
 //! The kinds of options: how each is read, what to write when it is wrong, and what a manifest says of it.
 
+mod choice;
 mod columns;
 mod seed;
 mod series;
 mod tables;
 
+pub use choice::{Choice, Chosen};
 pub use columns::{Column, Columns, Constraints, Weights};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;

@@ -53,7 +53,8 @@ use releases::Releases;
 use super::PublishedSpec;
 use super::utility::read_originals;
 use crate::columnar::Covers;
-use crate::engine::exec::{resolve, running};
+use crate::engine::hierarchies::resolve;
+use crate::engine::operator::running;
 use crate::engine::options::QuasiIdentifier;
 use crate::measure::{Measure, Targets, subtraction_memory, told_by_subtraction};
 

@@ -144,7 +144,7 @@ async fn a_stopped_run_leaves_nothing_in_the_state() {
     let before = places(&nights);
     nights.write(people(0..200));
     for phase in [Phase::Anonymize, Phase::Verify] {
-        let stopped = run_to(phase, (&nights.job().unwrap(), &nights.host), || ()).await;
+        let stopped = run_to(phase, &nights.job().unwrap(), &nights.host, || ()).await;
         assert!(matches!(stopped, Err(Error::Cancelled)), "{phase}: {stopped:?}");
         assert_eq!(places(&nights), before, "{phase}");
     }
