@@ -152,19 +152,19 @@ impl Experiment<'_> {
         for _ in 1..self.workspace.runs(RUNS) {
             times.push(self.release(trial).await?.forming()?);
         }
-        let precision = self.precision(asked, &first.batches).await?;
+        let precision = self.precision(trial, &first.batches).await?;
         Ok(Measured { precision, time: median(times), rows: first.batches })
     }
 
     /// Prec of a release, as the report reads it.
-    async fn precision(&self, asked: Asked, published: &[RecordBatch]) -> Result<f64> {
+    async fn precision(&self, trial: Trial, published: &[RecordBatch]) -> Result<f64> {
         let [first, ..] = published else { return exec_err!("nothing was published") };
         self.workspace.register("published", concat_batches(&first.schema(), published)?)?;
-        let columns = asked.heights.columns();
-        let (constrained, _) = split_columns(&columns, asked.constraints);
+        let columns = trial.heights.columns();
+        let (constrained, _) = split_columns(&columns, trial.constraints);
         let report = format!(
             "utility_report({}, published, quasi_identifiers => [{}]{})",
-            table_name(asked.rows),
+            table_name(trial.rows),
             quoted(&names(&constrained)),
             self.workspace.hierarchies(&constrained)
         );
@@ -186,13 +186,8 @@ impl Experiment<'_> {
             table_name(trial.rows),
             trial.method,
             constraints.join(", "),
-<<<<<<< HEAD
             self.workspace.hierarchies(&constrained),
-            asked.variant.option()
-=======
-            hierarchies(&constrained),
             trial.variant.option()
->>>>>>> 60043852dc0640792acf428d297ccc3a321a0315
         );
         self.workspace.release(&sql).await
     }
