@@ -114,13 +114,13 @@ impl Arguments {
         name: &str,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<Option<f64>> {
-        self.read(name, Wanted { value: "a number", example: "0.2" }, context, |value| {
-            match value.cast_to(&DataType::Float64) {
-                Ok(ScalarValue::Float64(number)) if value.data_type().is_numeric() => {
-                    number.filter(|number| number.is_finite())
-                }
-                _ => None,
+        self.read(name, Wanted { value: "a number", example: "0.2" }, context, |value| match value
+            .cast_to(&DataType::Float64)
+        {
+            Ok(ScalarValue::Float64(number)) if value.data_type().is_numeric() => {
+                number.filter(|number| number.is_finite())
             }
+            _ => None,
         })
     }
 

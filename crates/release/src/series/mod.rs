@@ -45,11 +45,11 @@ mod state;
 mod status;
 mod tonight;
 
+pub(crate) use check::SecondLook;
 pub(crate) use figures::Figures;
 pub use forget::{Forgotten, forget};
 pub(crate) use live::{loss_of_live, register_held, register_live};
 pub(crate) use once::compute;
 pub use state::{NEW_SERIES_COST, Night};
 pub use status::{Status, history, status};
-pub(crate) use check::SecondLook;
 pub(crate) use tonight::{Begin, Recorded, Tonight, register_empty};
