@@ -73,16 +73,12 @@ impl LogicalExtensionCodec for AnonymizeLogicalCodec {
         };
         if kind == Kind::Anonymize as u8 {
             let WireAnonymize { spec, filters } = decode(contents)?;
-            let Some((input, hierarchies)) = inputs.split_first() else {
+            let Some((input, tables)) = inputs.split_first() else {
                 return internal_err!("anonymize needs an input");
             };
             let filters = decode_filters(&filters, context)?;
-            let node = AnonymizeNode::try_new(
-                Arc::new(spec),
-                input.clone(),
-                hierarchies.to_vec(),
-                filters,
-            )?;
+            let node =
+                AnonymizeNode::try_new(Arc::new(spec), input.clone(), tables.to_vec(), filters)?;
             return Ok(Extension { node: Arc::new(node) });
         }
         if kind == Kind::Report as u8 {

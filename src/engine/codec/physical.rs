@@ -60,11 +60,11 @@ impl PhysicalExtensionCodec for AnonymizePhysicalCodec {
         };
         if kind == Kind::Anonymize as u8 {
             let WireAnonymize { spec, binding, shape } = decode(contents)?;
-            let Some((input, hierarchies)) = inputs.split_first() else {
+            let Some((input, tables)) = inputs.split_first() else {
                 return internal_err!("anonymize needs an input");
             };
-            let (input, hierarchies) = (Arc::clone(input), hierarchies.to_vec());
-            let exec = AnonymizeExec::try_new(Arc::new(spec), binding, input, hierarchies)?;
+            let (input, tables) = (Arc::clone(input), tables.to_vec());
+            let exec = AnonymizeExec::try_new(Arc::new(spec), binding, input, tables)?;
             return Ok(Arc::new(exec.with_shape(shape)?.on_cluster()));
         }
         if kind == Kind::Cells as u8 {

@@ -84,7 +84,7 @@ pub struct AnonymizeExec {
     shape: ReleaseShape,
     // Inputs
     input: Arc<dyn ExecutionPlan>,
-    hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    tables: Vec<Arc<dyn ExecutionPlan>>,
     // Derived
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -133,7 +133,7 @@ impl AnonymizeExec {
         spec: Arc<Spec>,
         binding: Binding,
         input: Arc<dyn ExecutionPlan>,
-        hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+        tables: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Self> {
         let schema = full_schema(&spec, &binding, &input.schema())?;
         Ok(Self {
@@ -142,7 +142,7 @@ impl AnonymizeExec {
             binding,
             shape: ReleaseShape::default(),
             input,
-            hierarchies,
+            tables,
             metrics: ExecutionPlanMetricsSet::new(),
             is_remote: false,
         })
@@ -194,7 +194,7 @@ impl AnonymizeExec {
         let mut plan = self.clone();
         plan.shape.one_task = true;
         // Hierarchies are in one partition already.
-        for child in std::iter::once(&mut plan.input).chain(&mut plan.hierarchies) {
+        for child in std::iter::once(&mut plan.input).chain(&mut plan.tables) {
             if child.output_partitioning().partition_count() > 1 {
                 *child = Arc::new(CoalescePartitionsExec::new(Arc::clone(child)));
             }
@@ -284,12 +284,12 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        std::iter::once(&self.input).chain(&self.hierarchies).collect()
+        std::iter::once(&self.input).chain(&self.tables).collect()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         // All partitions of the input are read at once; a hierarchy is a small table in order.
-        let hierarchies = (0..self.hierarchies.len()).map(|number| match &self.spec.series {
+        let tables = (0..self.tables.len()).map(|number| match &self.spec.series {
             // The state and the last release may be as large as the input.
             Some(series)
                 if [series.members, series.last].contains(&number) && !self.shape.one_task =>
@@ -303,7 +303,7 @@ impl ExecutionPlan for AnonymizeExec {
             true => Distribution::SinglePartition,
             false => Distribution::UnspecifiedDistribution,
         });
-        InputDistributionRequirements::new(input.chain(hierarchies).collect())
+        InputDistributionRequirements::new(input.chain(tables).collect())
     }
 
     fn replace_children(
@@ -311,14 +311,14 @@ impl ExecutionPlan for AnonymizeExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        assert_eq_or_internal_err!(children.len(), 1 + self.hierarchies.len());
+        assert_eq_or_internal_err!(children.len(), 1 + self.tables.len());
         let mut children = children.into_iter();
         let mut plan = Self::clone(&self);
         plan.metrics = ExecutionPlanMetricsSet::new();
         if let Some(input) = children.next() {
             plan.input = input;
         }
-        plan.hierarchies = children.collect();
+        plan.tables = children.collect();
         Ok(Arc::new(plan))
     }
 
@@ -338,8 +338,8 @@ impl ExecutionPlan for AnonymizeExec {
     }
 
     fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
-        let hierarchies = self.hierarchies.iter().map(|_| ChildStats::Skip);
-        std::iter::once(ChildStats::At(None)).chain(hierarchies).collect()
+        let tables = self.tables.iter().map(|_| ChildStats::Skip);
+        std::iter::once(ChildStats::At(None)).chain(tables).collect()
     }
 
     /// Row counts only: smallest and largest raw values must not reach a plan or a file.

@@ -44,12 +44,12 @@ pub(super) struct Release {
     pub(super) cancel: Cancel,
 }
 
-/// Where the rows of a release and its hierarchies come from.
+/// Where the rows of a release come from.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) input: Arc<dyn ExecutionPlan>,
     /// Tables that options name, in the order in which the spec refers to them.
-    pub(super) hierarchies: Vec<Arc<dyn ExecutionPlan>>,
+    pub(super) tables: Vec<Arc<dyn ExecutionPlan>>,
     pub(super) binding: Binding,
 }
 
@@ -235,7 +235,7 @@ impl Release {
         };
         let source = Source {
             input: Arc::clone(&exec.input),
-            hierarchies: exec.hierarchies.clone(),
+            tables: exec.tables.clone(),
             binding: exec.binding.clone(),
         };
         Ok((release, source))
@@ -252,7 +252,7 @@ impl Release {
 
     /// Everything up to the first row: read, encode, partition, verify.
     async fn prepare(self, source: &Source) -> Result<(Self, Arc<ReleaseMemory<Emitting>>)> {
-        let resolved = Resolved::read(&self.spec, &source.hierarchies, &self.context).await?;
+        let resolved = Resolved::read(&self.spec, &source.tables, &self.context).await?;
         let (readers, memory) = self.read(&source.input, 0).await?;
         let handle = tokio::runtime::Handle::current();
         running(move || {

@@ -160,9 +160,9 @@ pub(in crate::engine) fn plan_anonymize(
     let (mut spec, tables) =
         options.resolve(input.schema(), &settings, session).map_err(planning_error)?;
     check_key(&spec, input.schema())?;
-    let hierarchies = (tables.into_iter().enumerate())
+    let tables = (tables.into_iter().enumerate())
         .map(|(number, table)| table_input(&mut spec, input.schema(), table, number))
         .collect::<Result<_>>()?;
-    let node = AnonymizeNode::try_new(Arc::new(spec), input, hierarchies, Vec::new())?;
+    let node = AnonymizeNode::try_new(Arc::new(spec), input, tables, Vec::new())?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }

@@ -22,7 +22,7 @@ use crate::method::Family;
 /// The qualifier of the output's columns, until an alias replaces it.
 pub const QUALIFIER: &str = "anonymize";
 
-/// `anonymize(input, …)`: the input, the tables of its hierarchies and the checked request.
+/// `anonymize(input, …)`: the input, the tables that its options name and the checked request.
 ///
 /// What the optimizer may and may not do with it:
 ///
@@ -36,22 +36,22 @@ pub const QUALIFIER: &str = "anonymize";
 pub struct AnonymizeNode {
     pub(in crate::engine) spec: Arc<Spec>,
     pub(in crate::engine) input: LogicalPlan,
-    pub(in crate::engine) hierarchies: Vec<LogicalPlan>,
+    pub(in crate::engine) tables: Vec<LogicalPlan>,
     /// Predicates without columns that belong above the node.
     pub(in crate::engine) filters: Vec<Expr>,
     schema: DFSchemaRef,
 }
 
 impl AnonymizeNode {
-    /// The node over an input; hierarchy tables as `hierarchy_input` prepares them.
+    /// The node over an input; tables of hierarchies as `hierarchy_input` prepares them.
     pub fn try_new(
         spec: Arc<Spec>,
         input: LogicalPlan,
-        hierarchies: Vec<LogicalPlan>,
+        tables: Vec<LogicalPlan>,
         filters: Vec<Expr>,
     ) -> Result<Self> {
         let schema = Arc::new(output_schema(&spec, input.schema())?);
-        Ok(Self { spec, input, hierarchies, filters, schema })
+        Ok(Self { spec, input, tables, filters, schema })
     }
 
     /// Positions of the roles' columns in the input.
@@ -266,7 +266,7 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
-        std::iter::once(&self.input).chain(&self.hierarchies).collect()
+        std::iter::once(&self.input).chain(&self.tables).collect()
     }
 
     fn schema(&self) -> &DFSchemaRef {
@@ -303,7 +303,7 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
             | OutputColumn::Person => None,
         });
         let all = |plan: &LogicalPlan| (0..plan.schema().fields().len()).collect();
-        Some(std::iter::once(of_input.collect()).chain(self.hierarchies.iter().map(all)).collect())
+        Some(std::iter::once(of_input.collect()).chain(self.tables.iter().map(all)).collect())
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -327,11 +327,11 @@ impl UserDefinedLogicalNodeCore for AnonymizeNode {
         };
         let input = take_back_filter(input, &self.input, &mut filters);
         let mut ignored = Vec::new();
-        let hierarchies = (inputs.zip(&self.hierarchies))
+        let tables = (inputs.zip(&self.tables))
             .map(|(new, old)| take_back_filter(new, old, &mut ignored))
             .collect();
         let spec = rebind(&self.spec, exprs)?;
-        Self::try_new(Arc::new(spec), input, hierarchies, filters)
+        Self::try_new(Arc::new(spec), input, tables, filters)
     }
 
     fn supports_limit_pushdown(&self) -> bool {
@@ -388,7 +388,7 @@ impl PartialEq for AnonymizeNode {
     fn eq(&self, other: &Self) -> bool {
         self.spec == other.spec
             && self.input == other.input
-            && self.hierarchies == other.hierarchies
+            && self.tables == other.tables
             && self.filters == other.filters
     }
 }
@@ -399,7 +399,7 @@ impl Hash for AnonymizeNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.spec.hash(state);
         self.input.hash(state);
-        self.hierarchies.hash(state);
+        self.tables.hash(state);
         self.filters.hash(state);
     }
 }

@@ -73,7 +73,7 @@ pub use constraints::ConstraintsSpec;
 pub use exec::ReportExec;
 pub use node::ReportNode;
 pub use plan::{Published, plan_privacy_report, plan_utility_report};
-pub use series::{SeriesSpec, plan_series_report};
+pub use series::{SeriesReportSpec, plan_series_report};
 
 use std::fmt;
 use std::ops::Range;
@@ -102,7 +102,7 @@ pub enum Report {
     /// What is left of a table that was published in two.
     TwoTableUtility(TwoTableUtilitySpec),
     /// What releases that follow each other tell together.
-    Series(SeriesSpec),
+    Series(SeriesReportSpec),
 }
 
 /// `privacy_report`, checked.

@@ -65,12 +65,12 @@ fn operator<'a>(
         return Ok(Some((Arc::new(exec), &node.filters)));
     }
     let Some(node) = node.as_any().downcast_ref::<AnonymizeNode>() else { return Ok(None) };
-    let Some((input, hierarchies)) = inputs.split_first() else { return Ok(None) };
+    let Some((input, tables)) = inputs.split_first() else { return Ok(None) };
     let exec = AnonymizeExec::try_new(
         Arc::clone(&node.spec),
         node.binding()?,
         Arc::clone(input),
-        hierarchies.to_vec(),
+        tables.to_vec(),
     )?;
     Ok(Some((Arc::new(exec), &node.filters)))
 }

@@ -74,13 +74,13 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     };
     let target = config.execution.target_partitions.max(1);
     let partitions = target.min(cells as usize);
-    let hierarchies = || release.hierarchies.iter().map(|of| reset_plan_states(Arc::clone(of)));
+    let tables = || release.tables.iter().map(|of| reset_plan_states(Arc::clone(of)));
 
     let (input, columns) = project_input(release, &layout.quasi_identifiers, &[], config)?;
     let input_schema = input.schema();
     let sketch = new(CellStep::Sketch(columns.clone()), vec![input])?;
     let mut children = vec![coalesced(sketch)];
-    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
+    children.extend(tables().collect::<Result<Vec<Plan>>>()?);
     let survey = new(CellStep::Survey { columns, input_schema }, children)?;
 
     let (input, columns) =
@@ -97,7 +97,7 @@ fn steps(release: &AnonymizeExec, cells: u32, config: &ConfigOptions) -> Result<
     let exchange: Plan =
         Arc::new(RepartitionExec::try_new(assign, Partitioning::Hash(vec![key], partitions))?);
     let mut children = vec![exchange];
-    children.extend(hierarchies().collect::<Result<Vec<Plan>>>()?);
+    children.extend(tables().collect::<Result<Vec<Plan>>>()?);
     let step = CellStep::Release {
         binding: release.binding.clone(),
         input_schema: release.input.schema(),

@@ -65,7 +65,7 @@ impl LastRead {
         memory: &Arc<ReleaseMemory<Arranging>>,
         wanted: RowsToKeep,
     ) -> Result<Self> {
-        let table = &source.hierarchies[series.last];
+        let table = &source.tables[series.last];
         if let Some(message) = &series.unreadable {
             return Self::empty(release, table, message, &wanted.members).await;
         }
@@ -148,7 +148,7 @@ impl Task {
 
 /// Where the columns of tonight's release are in the last one.
 fn layout(release: &Release, source: &Source, series: &SeriesSpec) -> Result<LastLayout> {
-    let schema = source.hierarchies[series.last].schema();
+    let schema = source.tables[series.last].schema();
     let input = &release.layout.schema;
     let of = |column: &usize| Ok(schema.index_of(&last_column(input.field(*column).name()))?);
     Ok(LastLayout {

@@ -75,9 +75,9 @@ async fn form_night(release: Release, source: &Source) -> Result<Prepared> {
     let Some(series) = release.spec.series.clone() else {
         return internal_err!("a release without a series");
     };
-    let resolved = Resolved::read(&release.spec, &source.hierarchies, &release.context).await?;
-    let incoming = Incoming::read(&release, &source.hierarchies[series.members]).await?;
-    let more = source.hierarchies[series.last].output_partitioning().partition_count();
+    let resolved = Resolved::read(&release.spec, &source.tables, &release.context).await?;
+    let incoming = Incoming::read(&release, &source.tables[series.members]).await?;
+    let more = source.tables[series.last].output_partitioning().partition_count();
     let (readers, memory) = release.read(&source.input, more).await?;
     let handle = tokio::runtime::Handle::current();
     let source = source.clone();

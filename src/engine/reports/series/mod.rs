@@ -61,7 +61,7 @@ use crate::measure::{Measure, Targets, subtraction_memory, told_by_subtraction};
 /// `series_report`, checked.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "cluster", derive(serde::Serialize, serde::Deserialize))]
-pub struct SeriesSpec {
+pub struct SeriesReportSpec {
     /// What the releases are asked to keep: k, l and alpha.
     pub(super) targets: Targets,
     /// The published quasi-identifiers.
@@ -102,7 +102,7 @@ struct ReleaseSpec {
     held: Option<usize>,
 }
 
-impl SeriesSpec {
+impl SeriesReportSpec {
     /// By how many leading columns each input must be sorted.
     pub(super) fn sorted_columns(&self) -> Vec<usize> {
         let releases = self.releases.iter().map(|release| release.class_keys);
@@ -115,7 +115,7 @@ impl SeriesSpec {
     }
 }
 
-impl fmt::Display for SeriesSpec {
+impl fmt::Display for SeriesReportSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Targets { k, l, alpha, .. } = self.targets;
         write!(f, "releases={}", self.releases.len())?;
@@ -142,7 +142,7 @@ impl fmt::Display for SeriesSpec {
 
 /// Reads the releases in their order, then the register.
 pub(super) async fn measure(
-    spec: &SeriesSpec,
+    spec: &SeriesReportSpec,
     inputs: &[Arc<dyn ExecutionPlan>],
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
@@ -173,7 +173,7 @@ pub(super) async fn measure(
 
 /// What the releases tell of the persons of a register.
 async fn persons(
-    spec: &SeriesSpec,
+    spec: &SeriesReportSpec,
     mut releases: Releases<'_>,
     register: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,

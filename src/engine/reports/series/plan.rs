@@ -7,7 +7,7 @@ use datafusion::common::{Column, DFSchema, Result, plan_datafusion_err, plan_err
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
-use super::{RegisterSpec, ReleaseSpec, SeriesSpec};
+use super::{RegisterSpec, ReleaseSpec, SeriesReportSpec};
 use crate::columnar::{PublishedForm, grouped_type};
 use crate::engine::options::{Assignment, COHORT, HELD, Options, find_column};
 use crate::engine::reports::grouping::{converted, keys_of};
@@ -40,7 +40,7 @@ pub fn plan_series_report(
     }
     let cohorts = have_cohorts(&releases)?;
     let wanted = Wanted::new(&options, &releases, cohorts, register.as_ref())?;
-    let mut spec = SeriesSpec {
+    let mut spec = SeriesReportSpec {
         targets,
         quasi_identifiers: options.quasi_identifiers,
         sensitive: options.sensitive,
@@ -163,7 +163,7 @@ impl<'a> Wanted<'a> {
         &self,
         number: usize,
         release: LogicalPlan,
-        spec: &SeriesSpec,
+        spec: &SeriesReportSpec,
     ) -> Result<(ReleaseSpec, LogicalPlan)> {
         let wrong = in_release(number);
         let schema = release.schema();

@@ -9,13 +9,13 @@ use futures::StreamExt;
 
 use super::fits::set_bits;
 use super::releases::Releases;
-use super::{RegisterSpec, SeriesSpec};
+use super::{RegisterSpec, SeriesReportSpec};
 use crate::columnar::Runs;
 use crate::measure::{Histories, UNPUBLISHED};
 
 /// Reads a register, which is sorted by person and release.
 pub(super) struct Persons<'a, 'r> {
-    spec: &'a SeriesSpec,
+    spec: &'a SeriesReportSpec,
     releases: &'a mut Releases<'r>,
     histories: Histories,
     runs: Runs,
@@ -36,7 +36,7 @@ struct Person {
 }
 
 impl<'a, 'r> Persons<'a, 'r> {
-    pub(super) fn new(spec: &'a SeriesSpec, releases: &'a mut Releases<'r>) -> Self {
+    pub(super) fn new(spec: &'a SeriesReportSpec, releases: &'a mut Releases<'r>) -> Self {
         Self {
             spec,
             releases,

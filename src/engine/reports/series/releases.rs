@@ -12,7 +12,7 @@ use foldhash::fast::FixedState;
 use futures::StreamExt;
 
 use super::fits::FitIndex;
-use super::{ReleaseSpec, SeriesSpec};
+use super::{ReleaseSpec, SeriesReportSpec};
 use crate::columnar::{Cover, Covers, Runs, ValueNumbers};
 use crate::measure::{ClassValues, Measure, ReleaseClasses};
 
@@ -21,7 +21,7 @@ type Numbers = HashMap<i64, u32, FixedState>;
 
 /// What was read of all releases.
 pub(super) struct Releases<'a> {
-    spec: &'a SeriesSpec,
+    spec: &'a SeriesReportSpec,
     /// How published quasi-identifiers are read, where classes are found by them.
     pub(super) covers: Vec<Covers>,
     pub(super) releases: Vec<Release>,
@@ -85,7 +85,7 @@ struct OpenClass {
 }
 
 impl<'a> Releases<'a> {
-    pub(super) fn new(spec: &'a SeriesSpec, covers: Vec<Covers>) -> Self {
+    pub(super) fn new(spec: &'a SeriesReportSpec, covers: Vec<Covers>) -> Self {
         Self {
             spec,
             covers,
