@@ -171,7 +171,9 @@ fn requests() -> Vec<(String, usize)> {
         requests.push((kept(&options), percent));
     }
     for method in methods().filter(|method| method.family() == Family::Slices) {
-        let options = format!("k => 10, l => 3, method => '{method}', rare_below => 0.001");
+        // Blocks in work take memory beside the rows.
+        let blocks = if method.takes(MethodOption::BlockRows) { ", block_rows => 500" } else { "" };
+        let options = format!("k => 10, l => 3, method => '{method}', rare_below => 0.001{blocks}");
         let one_sensitive = kept(&options).replace("'occupation', 'salary_class'", "'occupation'");
         requests.push((one_sensitive.replace("'race'", "'race', 'salary_class'"), 50));
     }
