@@ -16,7 +16,8 @@ const LAYERS: &[&[&str]] = &[
 
 /// The folders of the engine. What is said of rows in errors belongs to everybody.
 const ENGINE: &[&[&str]] = &[
-    &["errors", "operator", "wire"],
+    &["errors", "wire"],
+    &["operator"],
     &["options"],
     &["plan", "hierarchies"],
     &["exec", "reports"],
