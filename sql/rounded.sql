@@ -1,4 +1,4 @@
--- rounded (the default): the smallest classes. From n >= k(k - 1) rows on, every class has k or k + 1 rows.
+-- rounded: the most and smallest classes, exactly n/k of them. From n >= k(k - 1) rows on, every class has k or k + 1 rows.
 SELECT age, education, count(*) AS class_size
 FROM anonymize(
   (SELECT age, education, occupation FROM sample_census(rows => 5000)),

@@ -44,8 +44,8 @@
 //!
 //! | `method =>` | choose it when | classes |
 //! | --- | --- | --- |
-//! | `rounded` (default) | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from k(k − 1) rows on |
-//! | `layered` | you want the least loss | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
+//! | `layered` (default) | you want the least loss | k to 2k − 1 rows; every row published, or `suppress => true` leaves out the few that fit nowhere |
+//! | `rounded` | you want the most and smallest classes | exactly ⌊n/k⌋; at most k + 1 rows from k(k − 1) rows on |
 //! | `mondrian` | a value must fall into one range only | at least k rows; large where values are frequent |
 //! | `mondrian_relaxed` | you compare with the literature | k to 2k − 1 rows |
 //! | `classfly_complete` (default with `constraints`) | several recipients can link by different columns | every combination of published values in a constraint's columns occurs at least k times, `*` included |

@@ -94,8 +94,8 @@ pub enum Family {
 
 /// The order in which errors and documentation list the methods.
 static METHODS: &[&dyn Method] = &[
-    &partition::ROUNDED,
     &layered::LAYERED,
+    &partition::ROUNDED,
     &partition::MONDRIAN,
     &partition::MONDRIAN_RELAXED,
     &classfly::CLASSFLY_COMPLETE,
@@ -144,7 +144,7 @@ pub struct MethodRef(&'static dyn Method);
 
 impl MethodRef {
     /// The method of queries that name none, in a session that does not either.
-    pub const DEFAULT: Self = Self(&partition::ROUNDED);
+    pub const DEFAULT: Self = Self(&layered::LAYERED);
 
     /// The method that several constraints choose if none is named.
     pub fn for_constraints() -> Result<Self> {

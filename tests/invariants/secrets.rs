@@ -188,7 +188,7 @@ fn schemas_hold_method_and_k_and_no_values() {
         let written =
             ParquetRecordBatchReaderBuilder::try_new(file).unwrap().schema().metadata().clone();
         let expected = HashMap::from([
-            ("anonymize.method".to_owned(), "rounded".to_owned()),
+            ("anonymize.method".to_owned(), "layered".to_owned()),
             ("anonymize.k".to_owned(), "3".to_owned()),
             ("anonymize.models".to_owned(), "l=2".to_owned()),
         ]);

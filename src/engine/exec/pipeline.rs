@@ -332,7 +332,9 @@ impl Release {
             part.check(&coding)?;
         }
         let row_bytes = coding.row_bytes()?;
-        let work = builder.work_bytes(coding.axes(), rows, row_bytes, self.threads);
+        let work_on = |threads| builder.work_bytes(coding.axes(), rows, row_bytes, threads);
+        let threads = memory.threads_that_fit(self.threads, &work_on);
+        let work = work_on(threads);
         // Ties are broken before the method starts, in the same memory.
         let ties = if self.layout.has_ties() { ties::work_bytes(rows) } else { 0 };
         let persons = if self.spec.counted_unit().is_some() { 8 * rows } else { 0 };
@@ -345,7 +347,11 @@ impl Release {
             table.keys.keep_persons_together(&table.rows, &unit.codes, seed)?;
         }
         timer.done();
-        let VerifiedClasses { classes, cells } = builder.build(&mut table)?;
+        let mut build = || builder.build(&mut table);
+        let VerifiedClasses { classes, cells } = match threads < self.threads {
+            true => thread_pool(threads)?.install(build)?,
+            false => build()?,
+        };
         // Of what the method allocated, only the classes stay.
         memory.shrink_method(class_bytes(&classes, &cells))?;
         let table = Arc::new(ReleaseTable::new(table, classes, cells));

@@ -177,6 +177,9 @@ options! {
     /// Above 0 and at most 1. Needs `privacy_unit`; without it one person may hold all but k − 1 rows of a class.
     unit_share: Number [privacy_report],
     /// How records are grouped.
+    ///
+    /// `layered` for queries that name none, `classfly_complete` if they have `constraints`; `SET anonymize.default_method` chooses
+    /// another.
     method: Choice<MethodRef>,
     /// Whether the method runs as its paper prints it.
     ///

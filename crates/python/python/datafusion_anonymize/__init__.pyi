@@ -134,7 +134,7 @@ def anonymize(
         keep: Harmless; published as it is.
         privacy_unit: Tells persons apart, so that groups are counted in persons; not published.
         unit_share: The largest share of a group that one person may hold. Above 0 and at most 1. Needs `privacy_unit`; without it one person may hold all but k − 1 rows of a class.
-        method: How records are grouped.
+        method: How records are grouped. `layered` for queries that name none, `classfly_complete` if they have `constraints`; `SET anonymize.default_method` chooses another.
         variant: Whether the method runs as its paper prints it. `best` (the default) or `paper`.
         hierarchies: The steps in which values become less precise. By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to a CSV file.
         l: The fewest different sensitive values in a group.
@@ -333,7 +333,7 @@ class Session:
             keep: Harmless; published as it is.
             privacy_unit: Tells persons apart, so that groups are counted in persons; not published.
             unit_share: The largest share of a group that one person may hold. Above 0 and at most 1. Needs `privacy_unit`; without it one person may hold all but k − 1 rows of a class.
-            method: How records are grouped.
+            method: How records are grouped. `layered` for queries that name none, `classfly_complete` if they have `constraints`; `SET anonymize.default_method` chooses another.
             variant: Whether the method runs as its paper prints it. `best` (the default) or `paper`.
             hierarchies: The steps in which values become less precise. By column: `intervals(5, 10)`, `prefixes(3, 2)`, `date_steps('month', 'year')`, a table, a query or a path to a CSV file.
             l: The fewest different sensitive values in a group.

@@ -285,13 +285,13 @@ mod tests {
         state.check_continues(&job(&JOB.replace(r#""age", "zip""#, r#""zip", "age""#))).unwrap();
         // The default by its name.
         state
-            .check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"rounded\"")))
+            .check_continues(&job(&JOB.replace("k = 10", "k = 10\nmethod = \"layered\"")))
             .unwrap();
         for (from, to, told) in [
             ("k = 10", "k = 9", "k is not what the series was begun with"),
             ("k = 10", "k = 10\nl = 2", "leave l out again"),
             (r#""age", "zip""#, r#""age""#, "quasi_identifiers is not what"),
-            ("k = 10", "k = 10\nmethod = \"layered\"", "write method = \"rounded\" again"),
+            ("k = 10", "k = 10\nmethod = \"rounded\"", "write method = \"layered\" again"),
             ("\"person\"", "\"ssn\"", "write privacy_unit = \"person\" again"),
             ("a secret of", "another secret of", "the seed is not the one"),
             ("\"census\"", "\"patients\"", "is that of the job 'census'"),

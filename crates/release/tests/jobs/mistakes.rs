@@ -71,7 +71,7 @@ fn mistakes_say_what_to_write() {
         (GOOD.replace("path = \"out\"", "path = \"o*t\""), "is a pattern of names"),
         (
             GOOD.replace("k = 10", "k = 10\nmethod = \"magic\""),
-            "line 6: option 'method': 'magic' is not known; use 'rounded'",
+            "line 6: option 'method': 'magic' is not known; use 'layered'",
         ),
         (
             GOOD.replace("k = 10", "k = 10\nranges = \"MEAN\"") + "[checks]\nmax_loss = 0.5",

@@ -95,6 +95,20 @@ impl ReleaseMemory<Arranging> {
         self.limit().map_or(0, |limit| limit / 4)
     }
 
+    /// The threads that a method may use, so that what it takes on each of them leaves half of the pool to the table. At least
+    /// one: whether that is too much is for the pool to say.
+    pub(in crate::engine::exec) fn threads_that_fit(
+        &self,
+        mut threads: usize,
+        work_on: &dyn Fn(usize) -> usize,
+    ) -> usize {
+        let most = self.limit().map_or(usize::MAX, |limit| limit / 2);
+        while threads > 1 && work_on(threads) > most {
+            threads /= 2;
+        }
+        threads
+    }
+
     /// What a method allocates has no other place than memory: what waits makes room for it.
     pub(in crate::engine::exec) fn reserve_method(&self, bytes: usize) -> Result<()> {
         self.reserve_for(&self.state.method, bytes)?;
