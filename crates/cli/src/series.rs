@@ -25,18 +25,29 @@ pub enum SeriesTask {
 
 /// Whose series.
 #[derive(Debug, Args)]
-pub struct StatusArguments {
-    /// The job file
+pub struct Whose {
+    /// The job file, or with --view the policy of a service
     #[arg(value_name = "JOB.TOML")]
-    pub job: PathBuf,
+    pub file: PathBuf,
+
+    /// The view of the policy whose series it is
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "NAME")]
+    pub view: Option<String>,
+}
+
+/// Which series is told about.
+#[derive(Debug, Args)]
+pub struct StatusArguments {
+    #[command(flatten)]
+    pub whose: Whose,
 }
 
 /// Who is forgotten.
 #[derive(Debug, Args)]
 pub struct ForgetArguments {
-    /// The job file
-    #[arg(value_name = "JOB.TOML")]
-    pub job: PathBuf,
+    #[command(flatten)]
+    pub whose: Whose,
 
     /// The person's key, as the column privacy_unit holds it, or '-' to read it from standard input
     #[arg(value_name = "KEY", allow_hyphen_values = true)]
@@ -47,16 +58,27 @@ pub struct ForgetArguments {
     pub withdraw: bool,
 }
 
+impl Whose {
+    fn job(&self) -> Result<Job, Failure> {
+        #[cfg(feature = "serve")]
+        if let Some(view) = &self.view {
+            let view = anonymize_serve::Policy::read_view(&self.file, view);
+            return Ok(view.map_err(crate::serve::failure)?.job);
+        }
+        Job::read(&self.file).map_err(|error| failure("the job", error))
+    }
+}
+
 /// Does it.
 pub async fn series(options: &Options, task: &SeriesTask) -> Result<(), Failure> {
     if options.has_script() {
         return Err(Failure::Setup("series takes a job file; leave out -c and -f".to_owned()));
     }
-    let path = match task {
-        SeriesTask::Status(arguments) => &arguments.job,
-        SeriesTask::Forget(arguments) => &arguments.job,
+    let whose = match task {
+        SeriesTask::Status(arguments) => &arguments.whose,
+        SeriesTask::Forget(arguments) => &arguments.whose,
     };
-    let job = Job::read(path).map_err(|error| failure("the job", error))?;
+    let job = whose.job()?;
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
     let failed = |error| failure(&job.name, error);
     match task {
