@@ -28,7 +28,7 @@ pub enum SeriesTask {
 pub struct Whose {
     /// The job file, or with --view the policy of a service
     #[arg(value_name = "JOB.TOML")]
-    pub file: PathBuf,
+    pub job: PathBuf,
 
     /// The view of the policy whose series it is
     #[cfg(feature = "serve")]
@@ -62,10 +62,10 @@ impl Whose {
     fn job(&self) -> Result<Job, Failure> {
         #[cfg(feature = "serve")]
         if let Some(view) = &self.view {
-            let view = anonymize_serve::Policy::read_view(&self.file, view);
+            let view = anonymize_serve::Policy::read_view(&self.job, view);
             return Ok(view.map_err(crate::serve::failure)?.job);
         }
-        Job::read(&self.file).map_err(|error| failure("the job", error))
+        Job::read(&self.job).map_err(|error| failure("the job", error))
     }
 }
 
