@@ -49,4 +49,7 @@ pub use manifest::Manifest;
 pub use progress::{Observer, Phase, Silent, rows_read, rows_to_read};
 pub use ready::{check_goes_on, plan_release};
 pub use run::{Outcome, RunOptions, run, run_until};
-pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};
+pub use series::{
+    Forgotten, NEW_SERIES_COST, Night, Status, Withdrawn, forget, history, status,
+    withdraw_forgotten,
+};

@@ -290,7 +290,9 @@ impl Staged {
             Err(Unpublished { error, is_uncertain: true }) => return End::Leave(error),
             Err(Unpublished { error, is_uncertain: false }) => return End::Discard(error),
         };
-        let mut notes: Vec<String> = note.into_iter().collect();
+        let begun = self.tonight.as_ref().filter(|_| !self.new_series);
+        let begun = begun.and_then(|tonight| tonight.note());
+        let mut notes: Vec<String> = note.into_iter().chain(begun).collect();
         if let (Some(tonight), Some(state)) = (&self.tonight, &state)
             && let Err(error) = tonight.published(state).await
         {

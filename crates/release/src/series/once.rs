@@ -10,9 +10,11 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{AnonymizeExec, SeriesFigures};
 use futures::{StreamExt, stream};
@@ -34,6 +36,7 @@ pub(crate) async fn compute(
     marked: &Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
 ) -> Result<Computed> {
+    let marked = answer_subqueries(marked, &task).await?;
     let (Some(release), Some(exec)) = (release_in(&write), marked.downcast_ref::<AnonymizeExec>())
     else {
         return internal_err!("a release of a series is in one task, and nothing is above it");
@@ -47,13 +50,37 @@ pub(crate) async fn compute(
     let rows =
         StreamingTableExec::try_new(Arc::clone(&rows.schema), vec![rows], None, [], false, None)?;
     let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
-    let write = write.transform_down(|node| {
+    let write = without_subqueries(&write).transform_down(|node| {
         Ok(match node.is::<AnonymizeExec>() {
             true => Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump),
             false => Transformed::no(node),
         })
     });
     Ok(Computed { write: write?.data, newcomers, held, figures })
+}
+
+/// Computes the scalar subqueries of a plan, which its expressions look up, and returns what is below them.
+async fn answer_subqueries(
+    plan: &Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut plan = Arc::clone(plan);
+    while let Some(node) = plan.downcast_ref::<ScalarSubqueryExec>() {
+        let nothing = Arc::new(EmptyExec::new(plan.schema()));
+        let (subqueries, results) = (node.subqueries().to_vec(), node.results().clone());
+        let answered = Arc::new(ScalarSubqueryExec::new(nothing, subqueries, results));
+        collect(answered, Arc::clone(task)).await?;
+        plan = Arc::clone(node.input());
+    }
+    Ok(plan)
+}
+
+/// The plan without those that were computed already.
+fn without_subqueries(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    match plan.downcast_ref::<ScalarSubqueryExec>() {
+        Some(node) => without_subqueries(node.input()),
+        None => Arc::clone(plan),
+    }
 }
 
 /// Cohorts that repeat their last rows, as they pass by.

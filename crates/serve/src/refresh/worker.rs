@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anonymize_release::{
-    Error, Job, Manifest, RunOptions, check_files, current, plan_release, run_until,
+    Error, Job, Manifest, Outcome, RunOptions, check_files, current, plan_release, run_until,
 };
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
@@ -278,7 +278,8 @@ impl Worker {
             before = prepare => before?,
         };
         let outcome = run_until(&view.job, &self.host, options, stopped).await;
-        let manifest = outcome?.manifest;
+        let Outcome { manifest, notes, .. } = outcome?;
+        notes.iter().for_each(|note| warn!("view {name}: {}", in_policy(name, note)));
         let release = open(name, &manifest, &self.readers).await.map_err(|error| {
             Reason::failed(format!("the release cannot be read: {}", error.strip_backtrace()))
         })?;
