@@ -19,6 +19,9 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{AnonymizeExec, SeriesFigures};
 use futures::{StreamExt, stream};
 
+/// The node that the library puts above others whose batches may hold more than they show.
+const COMPACT: &str = "CompactBatchesExec";
+
 /// A night that was computed and verified. Its rows wait to be written.
 pub(crate) struct Computed {
     /// The plan that writes the release.
@@ -50,36 +53,42 @@ pub(crate) async fn compute(
     let rows =
         StreamingTableExec::try_new(Arc::clone(&rows.schema), vec![rows], None, [], false, None)?;
     let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
-    let write = without_subqueries(&write).transform_down(|node| {
-        Ok(match node.is::<AnonymizeExec>() {
-            true => Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump),
-            false => Transformed::no(node),
+    let write = write.transform_down(|node| {
+        if node.is::<AnonymizeExec>() {
+            return Ok(Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump));
+        }
+        // Nothing is left that would look its values up.
+        Ok(match node.downcast_ref::<ScalarSubqueryExec>() {
+            Some(subqueries) => Transformed::yes(Arc::clone(subqueries.input())),
+            None => Transformed::no(node),
         })
     });
     Ok(Computed { write: write?.data, newcomers, held, figures })
 }
 
-/// Computes the scalar subqueries of a plan, which its expressions look up, and returns what is below them.
+/// The release of a plan, when the scalar subqueries above it are computed, which its expressions look up.
 async fn answer_subqueries(
     plan: &Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut plan = Arc::clone(plan);
-    while let Some(node) = plan.downcast_ref::<ScalarSubqueryExec>() {
-        let nothing = Arc::new(EmptyExec::new(plan.schema()));
-        let (subqueries, results) = (node.subqueries().to_vec(), node.results().clone());
-        let answered = Arc::new(ScalarSubqueryExec::new(nothing, subqueries, results));
-        collect(answered, Arc::clone(task)).await?;
-        plan = Arc::clone(node.input());
-    }
-    Ok(plan)
-}
-
-/// The plan without those that were computed already.
-fn without_subqueries(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-    match plan.downcast_ref::<ScalarSubqueryExec>() {
-        Some(node) => without_subqueries(node.input()),
-        None => Arc::clone(plan),
+    loop {
+        let input = match plan.downcast_ref::<ScalarSubqueryExec>() {
+            Some(node) => {
+                let nothing = Arc::new(EmptyExec::new(plan.schema()));
+                let (subqueries, results) = (node.subqueries().to_vec(), node.results().clone());
+                let answered = Arc::new(ScalarSubqueryExec::new(nothing, subqueries, results));
+                collect(answered, Arc::clone(task)).await?;
+                Arc::clone(node.input())
+            }
+            // What leaves the release is compact.
+            None if plan.name() == COMPACT => match plan.children()[..] {
+                [input] => Arc::clone(input),
+                _ => return Ok(plan),
+            },
+            None => return Ok(plan),
+        };
+        plan = input;
     }
 }
 
