@@ -1,8 +1,11 @@
 //! `anonymize series`: how a series stands, and who is forgotten.
 
+use std::io::Read;
 use std::path::PathBuf;
 
-use anonymize_release::{Forgotten, Job, NEW_SERIES_COST, Night, Status, forget, status};
+use anonymize_release::{
+    Forgotten, Job, NEW_SERIES_COST, Night, Status, Withdrawn, forget, status, withdraw_forgotten,
+};
 use clap::{Args, Subcommand};
 
 use crate::options::Options;
@@ -10,6 +13,9 @@ use crate::progress::{Progress, say, warn};
 use crate::release::failure;
 use crate::run::{Failure, audience};
 use crate::session::Session;
+
+/// What nobody but the owner can remove.
+const COPIES_STAY: &str = "The current release stays as it is until the next one, and so do copies of it and backups of the state.";
 
 /// What to do with a series.
 #[derive(Debug, Subcommand)]
@@ -21,24 +27,39 @@ pub enum SeriesTask {
     /// Remove the person from the input first: who is forgotten and still there is a newcomer the next night. The
     /// current release stays until the job runs again.
     Forget(ForgetArguments),
+    /// Leave the cohorts of all who were forgotten out from the next release on
+    ///
+    /// For those who were forgotten without --withdraw: their cohorts repeat their last rows until then.
+    Withdraw(Whose),
 }
 
 /// Whose series.
 #[derive(Debug, Args)]
-pub struct StatusArguments {
-    /// The job file
+pub struct Whose {
+    /// The job file, or with --view the policy of a service
     #[arg(value_name = "JOB.TOML")]
     pub job: PathBuf,
+
+    /// The view of the policy whose series it is
+    #[cfg(feature = "serve")]
+    #[arg(long, value_name = "NAME")]
+    pub view: Option<String>,
+}
+
+/// Which series is told about.
+#[derive(Debug, Args)]
+pub struct StatusArguments {
+    #[command(flatten)]
+    pub whose: Whose,
 }
 
 /// Who is forgotten.
 #[derive(Debug, Args)]
 pub struct ForgetArguments {
-    /// The job file
-    #[arg(value_name = "JOB.TOML")]
-    pub job: PathBuf,
+    #[command(flatten)]
+    pub whose: Whose,
 
-    /// The person's key, as the column privacy_unit holds it, or '-' to read it from standard input
+    /// The person's key, as the column privacy_unit holds it, or '-' to read it from standard input, but for a newline at its end
     #[arg(value_name = "KEY", allow_hyphen_values = true)]
     pub key: String,
 
@@ -47,16 +68,28 @@ pub struct ForgetArguments {
     pub withdraw: bool,
 }
 
+impl Whose {
+    fn job(&self) -> Result<Job, Failure> {
+        #[cfg(feature = "serve")]
+        if let Some(view) = &self.view {
+            let view = anonymize_serve::Policy::read_view(&self.job, view);
+            return Ok(view.map_err(crate::serve::failure)?.job);
+        }
+        Job::read(&self.job).map_err(|error| failure("the job", error))
+    }
+}
+
 /// Does it.
 pub async fn series(options: &Options, task: &SeriesTask) -> Result<(), Failure> {
     if options.has_script() {
         return Err(Failure::Setup("series takes a job file; leave out -c and -f".to_owned()));
     }
-    let path = match task {
-        SeriesTask::Status(arguments) => &arguments.job,
-        SeriesTask::Forget(arguments) => &arguments.job,
+    let whose = match task {
+        SeriesTask::Status(arguments) => &arguments.whose,
+        SeriesTask::Forget(arguments) => &arguments.whose,
+        SeriesTask::Withdraw(whose) => whose,
     };
-    let job = Job::read(path).map_err(|error| failure("the job", error))?;
+    let job = whose.job()?;
     let session = Session::new(options).await.map_err(|error| Failure::Setup(error.to_string()))?;
     let failed = |error| failure(&job.name, error);
     match task {
@@ -71,6 +104,13 @@ pub async fn series(options: &Options, task: &SeriesTask) -> Result<(), Failure>
             drop(progress);
             tell_forgotten(&job, &forgotten.map_err(failed)?);
         }
+        SeriesTask::Withdraw(_) => {
+            let withdrawn = withdraw_forgotten(&job, &session.context).await.map_err(failed)?;
+            let Withdrawn { cohorts, notes } = withdrawn;
+            say(&format!("{}: {cohorts} cohorts are left out from the next release on", job.name));
+            say(COPIES_STAY);
+            notes.iter().for_each(|note| warn(&format!("{}: {note}", job.name)));
+        }
     }
     Ok(())
 }
@@ -80,11 +120,12 @@ fn key(given: &str) -> Result<String, Failure> {
     if given != "-" {
         return Ok(given.to_owned());
     }
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line).map_err(|error| {
+    let mut key = String::new();
+    std::io::stdin().read_to_string(&mut key).map_err(|error| {
         Failure::Setup(format!("cannot read the key from standard input: {error}"))
     })?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    // The one that an editor or a shell puts behind a line; others may belong to the key.
+    Ok(key.strip_suffix('\n').unwrap_or(&key).to_owned())
 }
 
 fn tell_forgotten(job: &Job, forgotten: &Forgotten) {
@@ -92,9 +133,7 @@ fn tell_forgotten(job: &Job, forgotten: &Forgotten) {
         true => format!("{}: forgotten; the cohort is left out from the next release on", job.name),
         false => format!("{}: forgotten; the cohort repeats its last rows from now on", job.name),
     });
-    say(
-        "The current release stays as it is until the job runs again, and so do copies of it and backups of the state.",
-    );
+    say(COPIES_STAY);
     for note in &forgotten.notes {
         warn(&format!("{}: {note}", job.name));
     }

@@ -4,9 +4,11 @@ use std::io::{Write, stdin, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anonymize_release::NEW_SERIES_COST;
 use anonymize_serve::{Error, Policy, ServeOptions};
 use clap::Args;
 
+use crate::progress::{say, warn};
 use crate::run::Failure;
 
 /// How views are served.
@@ -28,8 +30,15 @@ pub struct ServeArguments {
     #[arg(long)]
     check: bool,
 
+    /// Begin another series of a view with a release of it, whatever was before, and exit
+    ///
+    /// The last release before and the first one after can be compared, and who compares them may narrow a person
+    /// down to fewer than k. The service must be stopped meanwhile.
+    #[arg(long, value_name = "VIEW", conflicts_with_all = ["listen", "allow_insecure", "check"])]
+    new_series: Option<String>,
+
     /// Read a password from standard input, print what the policy stores of it, and exit
-    #[arg(long, conflicts_with_all = ["policy", "listen", "allow_insecure", "check"])]
+    #[arg(long, conflicts_with_all = ["policy", "listen", "allow_insecure", "check", "new_series"])]
     hash_password: bool,
 }
 
@@ -40,6 +49,9 @@ pub async fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if arguments.check {
         anonymize_serve::check(&policy).await.map_err(failure)?;
         return explain(&policy);
+    }
+    if let Some(view) = &arguments.new_series {
+        return begin_series(&policy, view).await;
     }
     let options =
         ServeOptions { listen: arguments.listen, allow_insecure: arguments.allow_insecure };
@@ -53,7 +65,14 @@ pub async fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     anonymize_serve::serve(&policy, options, ready).await.map_err(failure)
 }
 
-fn failure(error: Error) -> Failure {
+async fn begin_series(policy: &Policy, view: &str) -> Result<(), Failure> {
+    warn(&format!("view {view}: another series begins; {NEW_SERIES_COST}"));
+    let release = anonymize_serve::begin_series(policy, view).await.map_err(failure)?;
+    say(&format!("view {view}: release {release} begins another series"));
+    Ok(())
+}
+
+pub fn failure(error: Error) -> Failure {
     match error {
         Error::Setup(message) => Failure::Setup(message),
         Error::Failed(message) => Failure::Statement(message),
@@ -79,7 +98,14 @@ fn explain(policy: &Policy) -> Result<(), Failure> {
     for (name, view) in &policy.views {
         let sources: Vec<&str> = view.job.inputs.keys().map(String::as_str).collect();
         println!("view {name} from {}", sources.join(", "));
+        if let Some(series) = &view.job.series {
+            println!(
+                "its releases are a series, whose state is in {}",
+                view.job.locate(&series.state)
+            );
+        }
     }
+    policy.warnings().iter().for_each(|warning| warn(warning));
     for (name, user) in &policy.users {
         let views: Vec<&str> = user.views.iter().map(String::as_str).collect();
         let refresh = if user.may_refresh { ", may refresh" } else { "" };

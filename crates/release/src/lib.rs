@@ -15,6 +15,7 @@
 //! | `verify` | files to measures and checks |
 //! | `place` | directories and object stores: lock, staging, pointer |
 //! | [`manifest`] | what a release says of itself |
+//! | `ready` | whether a job can run, without running it |
 //! | `run` | the steps in their order, and what happens when one fails |
 //! | `series` | releases that follow each other: their state, and in which order both are published |
 //! | [`store`] | object stores by URL |
@@ -30,6 +31,7 @@ pub mod manifest;
 mod place;
 mod plan;
 mod progress;
+mod ready;
 pub mod report;
 mod run;
 mod scratch;
@@ -45,5 +47,9 @@ pub use error::{Error, Result};
 pub use job::Job;
 pub use manifest::Manifest;
 pub use progress::{Observer, Phase, Silent, rows_read, rows_to_read};
-pub use run::{Outcome, RunOptions, plan_release, run, run_until};
-pub use series::{Forgotten, NEW_SERIES_COST, Night, Status, forget, history, status};
+pub use ready::{check_goes_on, plan_release};
+pub use run::{Outcome, RunOptions, run, run_until};
+pub use series::{
+    Forgotten, NEW_SERIES_COST, Night, Status, Withdrawn, forget, history, status,
+    withdraw_forgotten,
+};

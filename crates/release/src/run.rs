@@ -4,9 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::prelude::{DataFrame, SessionContext};
-use datafusion_anonymize::{Newcomers, check_may_be_written};
+use datafusion::prelude::SessionContext;
 
 use crate::checksum;
 use crate::error::{Error, Result};
@@ -15,9 +13,9 @@ use crate::manifest::{Manifest, Table};
 use crate::place::{Found, Lock, Place, Unpublished, new_release};
 use crate::plan::marked;
 use crate::progress::{Observer, Phase, Silent};
+use crate::ready::{Prepared, check_found, prepare};
 use crate::scratch::Scratch;
-use crate::series::{Begin, Recorded, SecondLook, Tonight, register_empty, register_held};
-use crate::session;
+use crate::series::{Begin, Recorded, SecondLook, Tonight, register_held};
 use crate::verify::{columns, verify};
 use crate::write::{NightTables, Planned, Written, WrittenRelease, plan, write};
 
@@ -145,16 +143,6 @@ async fn try_out(prepared: &Prepared, release: &str, options: &RunOptions) -> Re
     made.into_manifest(job, release, found.as_ref())
 }
 
-/// Looks up the inputs of a job and plans its release, without reading rows: the columns that it would publish.
-pub async fn plan_release(job: &Job, host: &SessionContext) -> Result<SchemaRef> {
-    job.check()?;
-    let Prepared { planned, .. } = prepare(job, host).await?;
-    let schema = Arc::clone(planned.schema().inner());
-    let physical = planned.create_physical_plan().await;
-    physical.map_err(|error| Error::planning("anonymize", error))?;
-    Ok(schema)
-}
-
 async fn until<T>(
     stopped: &mut (impl Future<Output = ()> + Unpin),
     work: impl Future<Output = Result<T>>,
@@ -164,26 +152,6 @@ async fn until<T>(
         () = stopped => Err(Error::Cancelled),
         outcome = work => outcome,
     }
-}
-
-/// A job that can run.
-struct Prepared {
-    /// The job with its columns as the rows spell them, and its seed.
-    job: Job,
-    context: SessionContext,
-    planned: DataFrame,
-}
-
-async fn prepare(job: &Job, host: &SessionContext) -> Result<Prepared> {
-    let (context, mut job) = session::open(job, host).await?;
-    job.reveal_seed()?;
-    if job.series.is_some() {
-        register_empty(&context)?;
-    }
-    let planned = plan(&job, &context, Newcomers::Group).await?;
-    let checked = check_may_be_written(planned.logical_plan(), context.copied_config().options());
-    checked.map_err(|error| Error::planning("[anonymize]", error))?;
-    Ok(Prepared { job, context, planned })
 }
 
 /// Where a run writes.
@@ -322,7 +290,9 @@ impl Staged {
             Err(Unpublished { error, is_uncertain: true }) => return End::Leave(error),
             Err(Unpublished { error, is_uncertain: false }) => return End::Discard(error),
         };
-        let mut notes: Vec<String> = note.into_iter().collect();
+        let begun = self.tonight.as_ref().filter(|_| !self.new_series);
+        let begun = begun.and_then(|tonight| tonight.note());
+        let mut notes: Vec<String> = note.into_iter().chain(begun).collect();
         if let (Some(tonight), Some(state)) = (&self.tonight, &state)
             && let Err(error) = tonight.published(state).await
         {
@@ -402,27 +372,6 @@ impl Drop for Staged {
             });
         }
     }
-}
-
-/// Whether the releases at the output are those of the job, and a series goes on as one.
-fn check_found(job: &Job, found: Option<&Manifest>) -> Result<()> {
-    let Some(last) = found else { return Ok(()) };
-    let Job { name, output, .. } = job;
-    if last.name != *name {
-        return Err(Error::job(format!(
-            "the output '{}' holds the releases of the job '{}': give '{name}' an output of its own, or, if it is the same \
-             job, its name",
-            output.path, last.name
-        )));
-    }
-    if last.series.is_some() && job.series.is_none() {
-        return Err(Error::job(format!(
-            "the output '{}' holds a series, and a plain release could be compared with its last one: write [series] \
-             with its state again, or give the job an output of its own",
-            output.path
-        )));
-    }
-    Ok(())
 }
 
 /// Removes what was staged. Writers that were stopped may still be on their way out, hence twice.

@@ -34,6 +34,7 @@ mod refresh;
 mod release;
 mod rewrite;
 mod scram;
+mod series;
 mod server;
 mod service;
 mod session;
@@ -55,7 +56,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
-use log::info;
+use log::{info, warn};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -65,6 +66,7 @@ pub use crate::error::{Error, Result};
 pub use crate::policy::Policy;
 use crate::refresh::Worker;
 use crate::release::Releases;
+pub use crate::series::begin_series;
 use crate::server::Listener;
 use crate::service::Service;
 
@@ -93,6 +95,7 @@ pub async fn serve(
     server::check_exposure(policy, listen, options.allow_insecure)?;
     let tls = policy.server.tls.as_ref().map(tls::acceptor).transpose()?;
     let _state = prepare_state(&policy.server.state)?;
+    policy.warnings().iter().for_each(|warning| warn!("{warning}"));
     // From here on signals are heard: whoever reads the address may send one at once.
     let asked_to_stop = server::asked_to_stop()?;
     let hang_ups = server::hang_ups()?;

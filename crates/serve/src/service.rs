@@ -116,7 +116,8 @@ impl Service {
     }
 }
 
-fn runtime(server: &Server) -> EngineResult<Arc<RuntimeEnv>> {
+/// The resources of queries, whose only store is that of the releases.
+pub fn runtime(server: &Server) -> EngineResult<Arc<RuntimeEnv>> {
     let files = LocalFileSystem::new_with_prefix(&server.state)?;
     let mut builder = RuntimeEnvBuilder::new()
         .with_object_store_registry(Arc::new(ReleaseStore { store: Arc::new(files) }));

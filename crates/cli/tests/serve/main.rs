@@ -17,6 +17,7 @@ mod program;
 mod protocol;
 mod python;
 mod refreshes;
+mod series;
 mod server;
 mod setup;
 #[path = "../shared/shell.rs"]

@@ -150,7 +150,7 @@ impl Job {
     }
 
     /// Whether two paths are the same place or one is inside the other, whatever links lead there.
-    fn are_in_one_another(&self, one: &str, other: &str) -> bool {
+    pub fn are_in_one_another(&self, one: &str, other: &str) -> bool {
         let (one, other) = (real(&self.locate(one)), real(&self.locate(other)));
         one.starts_with(&other) || other.starts_with(&one)
     }

@@ -54,11 +54,26 @@ impl Folder {
         )
     }
 
-    /// Makes a local directory that nobody else can look into; a store needs none.
-    pub(super) fn prepare(&self) -> Result<()> {
+    /// Makes a local directory that nobody else can look into; a store needs none. One that is there and open to others is
+    /// closed if nothing of others is in it.
+    pub(super) fn prepare(&self, is_ours: impl Fn(&str) -> bool) -> Result<()> {
         let Some(directory) = &self.directory else { return Ok(()) };
         let failed = |error: std::io::Error| self.failed("prepare", "", error);
         fs::create_dir_all(directory).map_err(failed)?;
+        if !is_open_to_others(directory).map_err(failed)? {
+            return Ok(());
+        }
+        let entries =
+            fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+        let entries: Vec<fs::DirEntry> = entries.map_err(failed)?;
+        let mut names = entries.iter().map(fs::DirEntry::file_name);
+        if names.any(|name| !name.to_str().is_some_and(&is_ours)) {
+            return Err(Error::Failed(format!(
+                "the state of the series: others may look into '{}', and other files are in it: name a folder of its own, \
+                 or, if the files belong there, let nobody but the job's user into it (chmod 700)",
+                self.url
+            )));
+        }
         owner_only(directory, 0o700).map_err(failed)
     }
 
@@ -157,6 +172,17 @@ fn write_durably(path: &Path, text: &str) -> std::io::Result<()> {
 fn owner_only(path: &Path, mode: u32) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(unix)]
+fn is_open_to_others(directory: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(fs::metadata(directory)?.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open_to_others(_directory: &Path) -> std::io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(not(unix))]

@@ -32,6 +32,21 @@ pub struct Forgotten {
     pub notes: Vec<String>,
 }
 
+/// Cohorts of persons who were forgotten, which the next release leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Withdrawn {
+    /// How many more there are now.
+    pub cohorts: usize,
+    /// What somebody should look at.
+    pub notes: Vec<String>,
+}
+
+/// What becomes of a state.
+enum Change {
+    Forget { person: [u8; 16], withdraw: bool },
+    WithdrawForgotten,
+}
+
 /// Takes a person out of the state of a series, and the cohort out of the next release if it shall be withdrawn.
 ///
 /// The current release and its copies are not touched: it is replaced when the job runs again.
@@ -41,19 +56,36 @@ pub async fn forget(
     key: &str,
     withdraw: bool,
 ) -> Result<Forgotten> {
+    let (context, job) = open(job, host).await?;
+    let person = person(&job, &context, key).await?;
+    let changed = change(&job, &context, Change::Forget { person, withdraw }).await?;
+    Ok(Forgotten { is_withdrawn: withdraw, notes: changed.notes })
+}
+
+/// Leaves the cohorts of all who were forgotten out of the next release, and of all that come after it.
+///
+/// The current release and its copies are not touched: it is replaced when the job runs again.
+pub async fn withdraw_forgotten(job: &Job, host: &SessionContext) -> Result<Withdrawn> {
+    let (context, job) = open(job, host).await?;
+    change(&job, &context, Change::WithdrawForgotten).await
+}
+
+async fn open(job: &Job, host: &SessionContext) -> Result<(SessionContext, Job)> {
     job.check()?;
     let (context, mut job) = session::open(job, host).await?;
     job.reveal_seed()?;
-    let folder = folder(&job, &context)?;
-    let person = person(&job, &context, key).await?;
+    Ok((context, job))
+}
+
+async fn change(job: &Job, context: &SessionContext, change: Change) -> Result<Withdrawn> {
+    let folder = folder(job, context)?;
     let run = new_release()?;
     let place = Place::new(&context.runtime_env(), &job.locate(&job.output.path))?;
     let lock = place.lock(&run).await?;
-    let forgetting =
-        Forgetting { job: &job, context: &context, place: &place, lock: &lock, folder, run };
-    let forgotten = forgetting.run(person, withdraw).await;
+    let forgetting = Forgetting { job, context, place: &place, lock: &lock, folder, run };
+    let changed = forgetting.run(change).await;
     lock.release().await;
-    forgotten
+    changed
 }
 
 /// The hash of a person by the key, as the rows write it. An error while there are rows of that person: who is forgotten and
@@ -98,7 +130,7 @@ struct Forgetting<'a> {
 }
 
 impl Forgetting<'_> {
-    async fn run(&self, person: [u8; 16], withdraw: bool) -> Result<Forgotten> {
+    async fn run(&self, change: Change) -> Result<Withdrawn> {
         let Self { job, place, folder, run, .. } = self;
         let found = place.find().await?;
         let current = found.manifest.as_ref();
@@ -112,17 +144,15 @@ impl Forgetting<'_> {
         let mut state = read_current(folder, job, facts).await?;
         state.check_continues(job)?;
         members::verify(folder, &state.segments).await?;
-        let Some((at, cohort)) = self.find(&state.segments, person).await? else {
-            return Err(Error::Failed(
-                "nobody with this key has a cohort, so there is nothing to forget; persons who wait are not remembered"
-                    .to_owned(),
-            ));
-        };
-        state.segments[at] = self.rewrite(&state.segments[at], person).await?;
-        state.version += 1;
-        if withdraw && !state.withdrawn.contains(&cohort) {
-            state.withdrawn.push(cohort);
+        let before = state.withdrawn.len();
+        match change {
+            Change::Forget { person, withdraw } => {
+                let cohort = self.forget(&mut state, person).await?;
+                state.lose(cohort, withdraw);
+            }
+            Change::WithdrawForgotten => state.withdraw_forgotten()?,
         }
+        state.version += 1;
         let published = self.publish(&found, &state, manifest).await;
         if let Err(Unpublished { error, is_uncertain }) = published {
             if !is_uncertain {
@@ -138,7 +168,21 @@ impl Forgetting<'_> {
                 "the old files could not be removed, and the next run of the job does that: {error}"
             )
         });
-        Ok(Forgotten { is_withdrawn: withdraw, notes: notes.into_iter().collect() })
+        let cohorts = state.withdrawn.len() - before;
+        Ok(Withdrawn { cohorts, notes: notes.into_iter().collect() })
+    }
+
+    /// Takes a person out of the segments, and returns the cohort.
+    async fn forget(&self, state: &mut State, person: [u8; 16]) -> Result<i64> {
+        let Some((at, cohort)) = self.find(&state.segments, person).await? else {
+            return Err(Error::Failed(
+                "nobody with this key has a cohort, so there is nothing to forget; persons who wait are not remembered, and \
+                 of those who were forgotten `anonymize series withdraw` leaves out the cohorts"
+                    .to_owned(),
+            ));
+        };
+        state.segments[at] = self.rewrite(&state.segments[at], person).await?;
+        Ok(cohort)
     }
 
     async fn publish(

@@ -47,7 +47,7 @@ mod tonight;
 
 pub(crate) use check::SecondLook;
 pub(crate) use figures::Figures;
-pub use forget::{Forgotten, forget};
+pub use forget::{Forgotten, Withdrawn, forget, withdraw_forgotten};
 pub(crate) use live::{loss_of_live, register_held, register_live};
 pub(crate) use once::compute;
 pub use state::{NEW_SERIES_COST, Night};

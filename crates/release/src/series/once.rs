@@ -10,12 +10,17 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{DataFrame, SessionContext};
 use datafusion_anonymize::{AnonymizeExec, SeriesFigures};
 use futures::{StreamExt, stream};
+
+/// The node that the library puts above others whose batches may hold more than they show.
+const COMPACT: &str = "CompactBatchesExec";
 
 /// A night that was computed and verified. Its rows wait to be written.
 pub(crate) struct Computed {
@@ -34,6 +39,7 @@ pub(crate) async fn compute(
     marked: &Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
 ) -> Result<Computed> {
+    let marked = answer_subqueries(marked, &task).await?;
     let (Some(release), Some(exec)) = (release_in(&write), marked.downcast_ref::<AnonymizeExec>())
     else {
         return internal_err!("a release of a series is in one task, and nothing is above it");
@@ -48,12 +54,42 @@ pub(crate) async fn compute(
         StreamingTableExec::try_new(Arc::clone(&rows.schema), vec![rows], None, [], false, None)?;
     let rows: Arc<dyn ExecutionPlan> = Arc::new(rows);
     let write = write.transform_down(|node| {
-        Ok(match node.is::<AnonymizeExec>() {
-            true => Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump),
-            false => Transformed::no(node),
+        if node.is::<AnonymizeExec>() {
+            return Ok(Transformed::new(Arc::clone(&rows), true, TreeNodeRecursion::Jump));
+        }
+        // Nothing is left that would look its values up.
+        Ok(match node.downcast_ref::<ScalarSubqueryExec>() {
+            Some(subqueries) => Transformed::yes(Arc::clone(subqueries.input())),
+            None => Transformed::no(node),
         })
     });
     Ok(Computed { write: write?.data, newcomers, held, figures })
+}
+
+/// The release of a plan, when the scalar subqueries above it are computed, which its expressions look up.
+async fn answer_subqueries(
+    plan: &Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut plan = Arc::clone(plan);
+    loop {
+        let input = match plan.downcast_ref::<ScalarSubqueryExec>() {
+            Some(node) => {
+                let nothing = Arc::new(EmptyExec::new(plan.schema()));
+                let (subqueries, results) = (node.subqueries().to_vec(), node.results().clone());
+                let answered = Arc::new(ScalarSubqueryExec::new(nothing, subqueries, results));
+                collect(answered, Arc::clone(task)).await?;
+                Arc::clone(node.input())
+            }
+            // What leaves the release is compact.
+            None if plan.name() == COMPACT => match plan.children()[..] {
+                [input] => Arc::clone(input),
+                _ => return Ok(plan),
+            },
+            None => return Ok(plan),
+        };
+        plan = input;
+    }
 }
 
 /// Cohorts that repeat their last rows, as they pass by.

@@ -1,12 +1,12 @@
 //! The files of a state: what a series remembers from night to night, without an attribute of anybody.
 
-use datafusion_anonymize::Options;
+use datafusion_anonymize::{Changes, Leavers, Options};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, Series};
 
 /// What tells these files from any other JSON file.
 const KIND: &str = "anonymize-series/1";
@@ -15,7 +15,7 @@ const KIND: &str = "anonymize-series/1";
 pub(super) const CLAIM: &str = "state.json";
 
 /// Options that a series keeps from its first night on: others would regroup people, or promise something else.
-const PROMISE: [&str; 12] = [
+const PROMISE: [&str; 14] = [
     "k",
     "quasi_identifiers",
     "sensitive",
@@ -28,6 +28,8 @@ const PROMISE: [&str; 12] = [
     "alpha",
     "alpha_scope",
     "sensitivity",
+    "leavers",
+    "changes",
 ];
 
 /// What a reader of the releases pays when a series ends and another one starts.
@@ -57,6 +59,9 @@ pub(crate) struct State {
     pub(crate) segments: Vec<Segment>,
     /// Cohorts that somebody had withdrawn: never published again.
     pub(crate) withdrawn: Vec<i64>,
+    /// Cohorts of which somebody was forgotten, and which repeat their last rows since.
+    #[serde(default)]
+    pub(crate) forgotten: Vec<i64>,
     /// All nights so far.
     pub(crate) nights: Vec<Night>,
 }
@@ -157,6 +162,7 @@ impl State {
             promise: promise(job)?,
             segments: Vec::new(),
             withdrawn: Vec::new(),
+            forgotten: Vec::new(),
             nights: Vec::new(),
         })
     }
@@ -167,6 +173,27 @@ impl State {
 
     pub(super) fn to_json(&self) -> Result<String> {
         text(self)
+    }
+
+    /// Somebody of a cohort was forgotten.
+    pub(super) fn lose(&mut self, cohort: i64, withdraw: bool) {
+        if self.withdrawn.contains(&cohort) {
+            return;
+        }
+        self.forgotten.retain(|known| *known != cohort);
+        let lists = if withdraw { &mut self.withdrawn } else { &mut self.forgotten };
+        lists.push(cohort);
+    }
+
+    /// Leaves the cohorts of all who were forgotten out from now on.
+    pub(super) fn withdraw_forgotten(&mut self) -> Result<()> {
+        if self.forgotten.is_empty() {
+            return Err(Error::Failed(
+                "nobody was forgotten whose cohort is still published: there is nothing to withdraw".to_owned(),
+            ));
+        }
+        self.withdrawn.append(&mut self.forgotten);
+        Ok(())
     }
 
     /// The name of the file that holds the state after a run.
@@ -207,9 +234,14 @@ impl State {
             Some(value) => format!("write {changed} = {value} again"),
             None => format!("leave {changed} out again"),
         };
+        let why = match *changed {
+            "leavers" => "which decides for good what becomes of rows of persons who leave",
+            "changes" => "which decides whose readers may tell whose values have changed",
+            _ => "so its releases could be compared",
+        };
         Err(Error::job(format!(
-            "series: {changed} is not what the series was begun with, so its releases could be compared; {was}, or start \
-             another series with --new-series, but {NEW_SERIES_COST}"
+            "series: {changed} is not what the series was begun with, {why}; {was}, or start another series with \
+             --new-series, but {NEW_SERIES_COST}"
         )))
     }
 }
@@ -227,6 +259,13 @@ fn promise(job: &Job) -> Result<Map<String, Value>> {
         .map_err(|error| Error::storage("the options cannot be kept", error))?;
     let Value::Object(mut told) = told else { return Ok(Map::new()) };
     told.insert("method".to_owned(), job.method()?.to_string().into());
+    let Series { leavers, changes, .. } = job.series()?;
+    if *leavers != Leavers::default() {
+        told.insert("leavers".to_owned(), leavers.to_string().into());
+    }
+    if *changes != Changes::default() {
+        told.insert("changes".to_owned(), changes.to_string().into());
+    }
     for columns in told.values_mut().filter_map(Value::as_array_mut) {
         if columns.iter().all(Value::is_string) {
             columns.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
@@ -293,12 +332,32 @@ mod tests {
             (r#""age", "zip""#, r#""age""#, "quasi_identifiers is not what"),
             ("k = 10", "k = 10\nmethod = \"rounded\"", "write method = \"layered\" again"),
             ("\"person\"", "\"ssn\"", "write privacy_unit = \"person\" again"),
+            (
+                "state = \"state\"",
+                "state = \"state\"\nleavers = \"withdraw\"",
+                "leave leavers out again",
+            ),
+            ("state = \"state\"", "state = \"state\"\nchanges = \"never\"", "changes is not what"),
             ("a secret of", "another secret of", "the seed is not the one"),
             ("\"census\"", "\"patients\"", "is that of the job 'census'"),
         ] {
             let error = state.check_continues(&job(&JOB.replace(from, to))).unwrap_err();
             assert!(matches!(&error, Error::Job(text) if text.contains(told)), "{error}");
         }
+    }
+
+    #[test]
+    fn cohorts_of_the_forgotten_can_be_withdrawn_later() {
+        let mut state = State::first(&job(JOB), "x").unwrap();
+        assert!(state.withdraw_forgotten().is_err());
+        for (cohort, withdraw) in
+            [(1, false), (2, false), (3, true), (2, true), (2, false), (1, false)]
+        {
+            state.lose(cohort, withdraw);
+        }
+        assert_eq!((&state.forgotten, &state.withdrawn), (&vec![1], &vec![3, 2]));
+        state.withdraw_forgotten().unwrap();
+        assert_eq!((&state.forgotten, &state.withdrawn), (&vec![], &vec![3, 2, 1]));
     }
 
     #[test]

@@ -104,6 +104,18 @@ impl Tonight {
         self.before.nights.len() as u64 + 1
     }
 
+    /// What somebody should know of the first night of a series that nobody asked to begin anew: it may not be the first.
+    pub(crate) fn note(&self) -> Option<String> {
+        let Self { before, section, .. } = self;
+        before.nights.is_empty().then(|| {
+            format!(
+                "a series begins: there was no release at the output and nothing in the state '{}'. If both held a series \
+                 before, bring them back: releases of the two can be compared",
+                section.state
+            )
+        })
+    }
+
     /// What becomes of newcomers tonight.
     pub(crate) fn newcomers(&self) -> Newcomers {
         match self.section.groups_newcomers(self.number()) {
@@ -140,7 +152,7 @@ impl Tonight {
     /// Claims the folder and removes what no pointer needs. Whoever calls holds the lock; `knows_strays` unless it was
     /// taken from a run that may still be about to publish.
     pub(crate) async fn tidy(&self, knows_strays: bool) -> Result<()> {
-        self.folder.prepare()?;
+        self.folder.prepare(|name| is_ours(name) || is_claim(name))?;
         if self.claim.is_none() {
             let claim = Claim::new(&self.before.job, None).to_json()?;
             self.folder.write(CLAIM, &claim).await?;
@@ -235,6 +247,11 @@ fn is_ours(name: &str) -> bool {
     let state = unfinished.trim_start_matches('.').trim_end_matches(".new");
     let run = |start: &str, end: &str| state.strip_prefix(start)?.strip_suffix(end);
     run("series-", ".json").or_else(|| run("members-", ".parquet")).is_some_and(is_release)
+}
+
+/// Whether a name is that of the claim, finished or not.
+fn is_claim(name: &str) -> bool {
+    name.trim_start_matches('.').trim_end_matches(".new") == CLAIM
 }
 
 impl State {

@@ -19,17 +19,17 @@
 
 mod server;
 mod user;
+mod view;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anonymize_release::Job;
-use anonymize_release::job::{Checks, Input, Output};
-use datafusion_anonymize::Options;
+use anonymize_release::job::Input;
 use serde::Deserialize;
 
 pub use server::{Server, Tls};
 pub use user::{Login, User};
+pub use view::{View, in_policy};
 
 use crate::error::{Error, Result};
 
@@ -44,13 +44,6 @@ pub struct Policy {
     pub users: BTreeMap<String, User>,
 }
 
-/// A published view.
-#[derive(Debug, Clone)]
-pub struct View {
-    /// The job that makes a release of it.
-    pub job: Job,
-}
-
 /// The file as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,32 +53,16 @@ struct PolicyFile {
     #[serde(default)]
     sources: BTreeMap<String, Input>,
     #[serde(default)]
-    views: BTreeMap<String, ViewSection>,
+    views: BTreeMap<String, view::Section>,
     #[serde(default)]
     users: BTreeMap<String, user::Section>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ViewSection {
-    /// The sources that the query names; all of them without it.
-    sources: Option<Vec<String>>,
-    query: Option<String>,
-    anonymize: Options,
-    #[serde(default)]
-    checks: Checks,
 }
 
 impl Policy {
     /// Reads a policy file. Relative paths in it start where it is.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::setup(format!("cannot read {shown}: {error}")))?;
-        let directory = std::path::absolute(path)
-            .ok()
-            .and_then(|path| path.parent().map(Path::to_owned))
-            .unwrap_or_default();
+        let (text, directory) = open(path)?;
         let policy = Self::from_toml(&text, &directory);
         policy.map_err(|error| Error::setup(format!("{shown}: {error}")))
     }
@@ -94,18 +71,7 @@ impl Policy {
     pub fn from_toml(text: &str, directory: &Path) -> Result<Self> {
         let file: PolicyFile = toml::from_str(text).map_err(|error| wrong_toml(text, &error))?;
         let server = file.server.resolve(directory)?;
-        if file.views.is_empty() {
-            return Err(Error::setup(
-                "there is no view: write [views.NAME] with anonymize = { k = 10, … }",
-            ));
-        }
-        let mut views = BTreeMap::new();
-        for (name, section) in file.views {
-            let wrong = |message: String| Error::setup(format!("views.{name}: {message}"));
-            check_name(&name).map_err(wrong)?;
-            let job = section.job(&name, &file.sources, directory, &server.state).map_err(wrong)?;
-            views.insert(name, View { job });
-        }
+        let views = views(file.views, &file.sources, directory, &server)?;
         let mut users = BTreeMap::new();
         for (name, section) in file.users {
             let user = section
@@ -120,68 +86,65 @@ impl Policy {
         }
         Ok(Self { server, views, users })
     }
-}
 
-impl ViewSection {
-    fn job(
-        self,
-        name: &str,
-        sources: &BTreeMap<String, Input>,
-        directory: &Path,
-        state: &Path,
-    ) -> Result<Job, String> {
-        let mut inputs = sources.clone();
-        if let Some(wanted) = &self.sources {
-            if let Some(unknown) = wanted.iter().find(|source| !sources.contains_key(*source)) {
-                return Err(format!("there is no [sources.{unknown}]"));
-            }
-            inputs.retain(|source, _| wanted.contains(source));
-        }
-        if inputs.is_empty() {
-            return Err(match self.sources {
-                Some(_) => {
-                    "sources names none: name those of the query, or leave it out for all of them"
-                }
-                None => "there is no source: write [sources.NAME] with path = \"…\"",
-            }
-            .to_owned());
-        }
-        let mut output = Output::new(format!("{}/", state.join(name).display()));
-        // The release before the current one stays for the queries that read it.
-        output.keep = 1;
-        let job = Job {
-            name: name.to_owned(),
-            query: self.query,
-            inputs,
-            anonymize: self.anonymize,
-            output,
-            checks: self.checks,
-            series: None,
-            directory: directory.to_owned(),
+    /// A view of a policy file, for whoever looks after its series and serves nobody.
+    pub fn read_view(path: &Path, name: &str) -> Result<View> {
+        let shown = path.display();
+        let (text, directory) = open(path)?;
+        let file: Result<PolicyFile> =
+            toml::from_str(&text).map_err(|error| wrong_toml(&text, &error));
+        let views = file.and_then(|file| {
+            let server = file.server.resolve(&directory)?;
+            views(file.views, &file.sources, &directory, &server)
+        });
+        let mut views = views.map_err(|error| Error::setup(format!("{shown}: {error}")))?;
+        views
+            .remove(name)
+            .ok_or_else(|| Error::setup(format!("{shown}: there is no [views.{name}]")))
+    }
+
+    /// What somebody should know of the views before they are served.
+    pub fn warnings(&self) -> Vec<String> {
+        let is_refreshed = |name: &String| {
+            let by_request = |user: &User| user.may_refresh && user.views.contains(name);
+            self.server.poll.is_some() || self.users.values().any(by_request)
         };
-        job.check().map_err(|error| error.to_string())?;
-        if job.has_two_tables() {
-            let method = job.method().map_err(|error| error.to_string())?;
-            return Err(format!(
-                "method '{method}' publishes two tables that must not be joined; a view is one table: choose another \
-                 method"
-            ));
-        }
-        Ok(job)
+        let views = self.views.iter().filter(|(name, _)| is_refreshed(name));
+        views.filter_map(|(name, view)| view.warning(name)).collect()
     }
 }
 
-/// Names of views never need quotes, so that no client has to know how they were written.
-fn check_name(name: &str) -> Result<(), String> {
-    let starts = name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_');
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !starts || !name.chars().all(plain) {
-        return Err("write the name in lower-case letters, digits and _".to_owned());
+/// The text of a policy, and where its relative paths start.
+fn open(path: &Path) -> Result<(String, PathBuf)> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::setup(format!("cannot read {}: {error}", path.display())))?;
+    let directory = std::path::absolute(path)
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_owned))
+        .unwrap_or_default();
+    Ok((text, directory))
+}
+
+fn views(
+    sections: BTreeMap<String, view::Section>,
+    sources: &BTreeMap<String, Input>,
+    directory: &Path,
+    server: &Server,
+) -> Result<BTreeMap<String, View>> {
+    if sections.is_empty() {
+        return Err(Error::setup(
+            "there is no view: write [views.NAME] with anonymize = { k = 10, … }",
+        ));
     }
-    if name.starts_with("pg_") {
-        return Err("names that start with pg_ belong to the catalog; choose another".to_owned());
+    let mut views = BTreeMap::new();
+    for (name, section) in sections {
+        let wrong =
+            |message: String| Error::setup(format!("views.{name}: {}", in_policy(&name, &message)));
+        let job = section.job(&name, sources, directory, &server.state).map_err(wrong)?;
+        view::check_series(&job, sources, &server.state, &views).map_err(wrong)?;
+        views.insert(name, View { job });
     }
-    Ok(())
+    Ok(views)
 }
 
 /// A mistake in the text, by line. The line itself is not repeated: it may hold a secret.

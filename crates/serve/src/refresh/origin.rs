@@ -51,9 +51,11 @@ impl Origin {
 
 /// The view's definition. The seed is no part of it: a short one could be guessed from the hash.
 pub fn definition(job: &Job) -> String {
-    let Job { query, inputs, anonymize, checks, directory, .. } = job;
+    let Job { query, inputs, anonymize, checks, series, directory, .. } = job;
     let version = env!("CARGO_PKG_VERSION");
-    hash(&format!("{version} {query:?} {inputs:?} {anonymize:?} {checks:?} {directory:?}"))
+    hash(&format!(
+        "{version} {query:?} {inputs:?} {anonymize:?} {checks:?} {series:?} {directory:?}"
+    ))
 }
 
 /// What the view is made from, as it is now.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anonymize_release::{
-    Error, Job, Manifest, RunOptions, check_files, current, plan_release, run_until,
+    Error, Job, Manifest, Outcome, RunOptions, check_files, current, plan_release, run_until,
 };
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
@@ -21,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
 use super::origin::{definition, source};
 use super::{Origin, Reason, Request};
-use crate::policy::Policy;
+use crate::policy::{Policy, in_policy};
 use crate::release::{Release, Releases};
 use crate::server::stopped;
 use crate::workspace::SCHEME;
@@ -136,6 +136,11 @@ impl Worker {
         }
     }
 
+    /// Begins another series of a view with a release of it, whatever was before.
+    pub async fn begin_series(mut self, name: &str) -> Result<Manifest, Reason> {
+        self.make(name, None, RunOptions { new_series: true, ..RunOptions::default() }).await
+    }
+
     /// Works until the service stops.
     pub async fn run(mut self, mut requests: mpsc::Receiver<Request>) {
         self.poll_sources(true).await;
@@ -208,7 +213,7 @@ impl Worker {
         let gave_up =
             |requester: &Option<Requester<'_>>| requester.as_ref().is_some_and(|by| by.is_closed());
         let mut requester = requester;
-        let outcome = self.make(name, requester.as_deref_mut()).await;
+        let outcome = self.make(name, requester.as_deref_mut(), RunOptions::default()).await;
         let gave_up = gave_up(&requester);
         let Some(view) = self.views.get_mut(name) else { return outcome.map(|_| ()) };
         match outcome {
@@ -234,7 +239,7 @@ impl Worker {
                 view.retry_after = Some(Instant::now() + pause.min(LONGEST_PAUSE));
                 let old =
                     if self.releases.get(name).is_some() { "; the old release stays" } else { "" };
-                error!("view {name}: not refreshed: {}{old}", reason.detail);
+                error!("view {name}: not refreshed: {}{old}", in_policy(name, &reason.detail));
                 Err(reason)
             }
         }
@@ -244,6 +249,7 @@ impl Worker {
         &mut self,
         name: &str,
         requester: Option<Requester<'_>>,
+        options: RunOptions,
     ) -> Result<Manifest, Reason> {
         let Some(view) = self.views.get_mut(name) else {
             return Err(Reason::failed(format!("there is no view '{name}'")));
@@ -271,8 +277,9 @@ impl Worker {
             () = &mut stopped => return Err(Error::Cancelled.into()),
             before = prepare => before?,
         };
-        let outcome = run_until(&view.job, &self.host, RunOptions::default(), stopped).await;
-        let manifest = outcome?.manifest;
+        let outcome = run_until(&view.job, &self.host, options, stopped).await;
+        let Outcome { manifest, notes, .. } = outcome?;
+        notes.iter().for_each(|note| warn!("view {name}: {}", in_policy(name, note)));
         let release = open(name, &manifest, &self.readers).await.map_err(|error| {
             Reason::failed(format!("the release cannot be read: {}", error.strip_backtrace()))
         })?;

@@ -1,6 +1,6 @@
 //! Who is forgotten.
 
-use anonymize_release::{Error, forget};
+use anonymize_release::{Error, forget, withdraw_forgotten};
 
 use super::{Nights, common, files, ids, people};
 
@@ -47,6 +47,28 @@ async fn the_cohort_may_be_withdrawn_too() {
         let now = nights.published().await;
         assert_eq!(ids(&now).len() + 1, ids(&first).len());
         assert!(common(&first, &now).into_iter().all(|same| same));
+        nights.check().await;
+    }
+}
+
+#[tokio::test]
+async fn the_cohort_may_be_withdrawn_later() {
+    let nights = Nights::new();
+    nights.night(people(0..100)).await.unwrap();
+    let error = withdraw_forgotten(&nights.job().unwrap(), &nights.host).await.unwrap_err();
+    assert!(error.to_string().contains("nobody was forgotten"), "{error}");
+    let first = nights.published().await;
+    nights.write(without(17));
+    forget(&nights.job().unwrap(), &nights.host, "17", false).await.unwrap();
+    nights.run().await.unwrap();
+    assert_eq!(ids(&nights.published().await), ids(&first));
+    let error = forget(&nights.job().unwrap(), &nights.host, "17", true).await.unwrap_err();
+    assert!(error.to_string().contains("anonymize series withdraw"), "{error}");
+    let withdrawn = withdraw_forgotten(&nights.job().unwrap(), &nights.host).await.unwrap();
+    assert_eq!(withdrawn.cohorts, 1);
+    for _ in 0..2 {
+        nights.run().await.unwrap();
+        assert_eq!(ids(&nights.published().await).len() + 1, ids(&first).len());
         nights.check().await;
     }
 }

@@ -122,6 +122,15 @@ async fn another_seed_and_other_options_are_refused() {
     refused(&looser, "write l = 2 again").await;
     let method = "k = 5\nl = 2\nmethod = \"mondrian\"".to_owned();
     refused(&Nights { anonymize: method, ..nights.clone() }, "method is not what").await;
+    for (series, told) in [
+        (
+            "leavers = \"withdraw\"",
+            "what becomes of rows of persons who leave; leave leavers out again",
+        ),
+        ("changes = \"never\"", "changes is not what the series was begun with"),
+    ] {
+        refused(&Nights { series: series.to_owned(), ..nights.clone() }, told).await;
+    }
     nights.run().await.unwrap();
 }
 
@@ -183,6 +192,49 @@ async fn two_jobs_do_not_share_a_state() {
     let error = run(&job, &nights.host, RunOptions::default()).await.unwrap_err();
     assert!(error.to_string().contains("holds the state of the job 'people'"), "{error}");
     nights.run().await.unwrap();
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_that_others_use_is_not_closed_to_them() {
+    use std::os::unix::fs::PermissionsExt;
+    let nights = Nights::new();
+    fs::create_dir(&nights.state).unwrap();
+    let mode = || fs::metadata(&nights.state).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(&nights.state, fs::Permissions::from_mode(0o755)).unwrap();
+    let theirs = Path::new(&nights.state).join("notes.txt");
+    fs::write(&theirs, "of others").unwrap();
+    let error = nights.night(people(0..100)).await.unwrap_err();
+    assert!(error.to_string().contains("name a folder of its own"), "{error}");
+    assert_eq!((mode(), files(&nights.state).len()), (0o755, 1));
+    // One that nobody else looks into may hold what it likes, and an empty one is closed.
+    fs::set_permissions(&nights.state, fs::Permissions::from_mode(0o700)).unwrap();
+    nights.run().await.unwrap();
+    let empty = Nights::new();
+    fs::create_dir(&empty.state).unwrap();
+    empty.night(people(0..100)).await.unwrap();
+    assert_eq!(fs::metadata(&empty.state).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn a_series_that_begins_says_so() {
+    let nights = Nights::new();
+    let outcome = nights.night(people(0..100)).await.unwrap();
+    assert!(
+        outcome.notes.iter().any(|note| note.starts_with("a series begins")),
+        "{:?}",
+        outcome.notes
+    );
+    assert!(nights.run().await.unwrap().notes.is_empty());
+    // Who loses both places is told, as nobody can tell that from a first night.
+    fs::remove_dir_all(&nights.state).unwrap();
+    fs::remove_dir_all(&nights.output).unwrap();
+    let outcome = nights.run().await.unwrap();
+    assert!(
+        outcome.notes.iter().any(|note| note.contains("bring them back")),
+        "{:?}",
+        outcome.notes
+    );
 }
 
 #[tokio::test]

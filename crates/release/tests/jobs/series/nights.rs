@@ -104,6 +104,23 @@ async fn too_few_newcomers_wait_and_are_counted() {
 }
 
 #[tokio::test]
+async fn a_query_may_look_up_single_values() {
+    let nights = Nights::new();
+    let query = "query = \"SELECT * FROM people WHERE age >= (SELECT min(age) + 1 FROM people) AND age <= (SELECT max(age) \
+                 FROM people)\"";
+    let text = nights.text().replace("name = \"people\"", &format!("name = \"people\"\n{query}"));
+    for (persons, night) in [(200, 1), (220, 2)] {
+        nights.write(people(0..persons));
+        let job = anonymize_release::Job::from_toml(&text, nights.directory.path()).unwrap();
+        let manifest = run(&job, &nights.host, RunOptions::default()).await.unwrap().manifest;
+        assert_eq!(manifest.series.unwrap().night, night);
+        let rows = manifest.counts.rows_original;
+        assert!(rows < persons && rows > persons * 9 / 10, "{rows}");
+        nights.check().await;
+    }
+}
+
+#[tokio::test]
 async fn newcomers_wait_for_their_night() {
     let mut nights = Nights::new();
     nights.series = "newcomers_every = 3".to_owned();
