@@ -8,6 +8,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 
 use super::attacker::{Night, crowds, posterior, told_by_subtraction};
+use super::naive::STUDY;
 use super::world::{Churn, World};
 use super::{METHODS, Register, SEED, given_register, measured, register_tonight, seen};
 use crate::attacks::classes::covers;
@@ -226,13 +227,14 @@ async fn adult_in_a_series_is_safe() {
     }
 }
 
+/// Where releases made anew leave most persons with fewer than k.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_larger_part_of_adult_is_safe_too() {
-    let Some(world) = World::adult("a series of more of Adult", 6_000).await else { return };
-    let churn =
-        Churn { inserted: 0.01, deleted: 0.0005, returned: 0.1, moved: 0.005, changed: 0.01 };
-    let how = "k => 10, method => 'rounded', alpha => 0.6";
-    let series = publish(world, churn, 4, how).await;
-    series.check(10, how);
-    series.check_report(10, "alpha => 0.6,", true).await;
+async fn adult_in_a_series_holds_where_naive_releases_fall() {
+    let Some(world) = World::adult("a series of all of Adult", 22_000).await else { return };
+    let series = publish(world, STUDY, 7, "k => 10, method => 'rounded', held => true").await;
+    for nights in [2, 7] {
+        let found = crowds(&series.nights[..nights], 10);
+        assert!(found.smallest >= 10 && found.below_k == 0.0 && found.alone == 0.0, "{nights}");
+    }
+    series.check_report(10, "", false).await;
 }

@@ -126,15 +126,16 @@ async fn published_labels_are_enough() {
     assert_eq!(by_fit("unplaced").0, Some(0.0));
 }
 
-/// The figures of `docs/privacy.md` and the README.
+/// What happens on a night of the study whose figures `docs/privacy.md` and the README tell.
+pub(super) const STUDY: Churn =
+    Churn { inserted: 0.01, deleted: 0.005, returned: 0.0, moved: 0.0, changed: 0.01 };
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adult_made_anew_every_night_falls() {
     for (method, least) in [("rounded", [0.0, 0.5, 0.9]), ("layered", [0.0, 0.1, 0.4])] {
         let name = "naive nightly releases of Adult";
         let Some(world) = World::adult(name, 22_000).await else { return };
-        let study =
-            Churn { inserted: 0.01, deleted: 0.005, returned: 0.0, moved: 0.0, changed: 0.01 };
-        let naive = publish(world, study, 7, &format!("k => 10, method => '{method}'")).await;
+        let naive = publish(world, STUDY, 7, &format!("k => 10, method => '{method}'")).await;
         for (nights, least) in [1, 2, 7].into_iter().zip(least) {
             let found = crowds(&naive.nights[..nights], 10);
             println!(
