@@ -1,14 +1,19 @@
-//! A night of a series against a plain release of the same rows, Parquet in and out.
+//! A night of a series against a plain release of the same rows, Parquet in and out; and how a series ages.
 //!
 //! ```sh
-//! cargo bench --bench series
-//! SERIES_PERSONS=10000000 cargo bench --bench series -- --runs 5
+//! cargo bench --bench series                                  # 1 and 10 million persons, then 30 nights
+//! cargo bench --bench series -- --rows 1000000 --runs 5
+//! cargo bench --bench series -- --rows 0 --nightly 22000      # the 30 nights alone
 //! ```
 //!
 //! The first night groups everybody. On the second one 1 % of the persons are newcomers, 1 % have another value and 0.05 % have left.
 //! It reads what the first one left behind, members and release, and writes a release and the new members, both from one
 //! computation, as a job does. A plain release of tonight's rows goes the same way to its file. Both take turns, so the ratio is
 //! one of this machine in these minutes. `--method layered` for another method, `--k 5` for another k.
+//!
+//! Then 30 nights on which 0.05 %, 0.2 % and 0.5 % leave and 1 % come (`--nightly 0` leaves them out): the share of cohorts that
+//! live, next to what (1 − share)^(k · nights) says of those of the first night, and the loss of their rows next to that of a plain
+//! release of the same night.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -27,11 +32,13 @@ use datafusion::prelude::SessionContext;
 use datafusion_anonymize::AnonymizeExec;
 use mimalloc::MiMalloc;
 
+use decay::Ageing;
 use setup::{
     Arguments, Cost, Stopwatch, create_table, median, print_head, print_line, print_phases,
     register, run,
 };
 
+mod decay;
 #[allow(dead_code)]
 mod setup;
 
@@ -41,17 +48,29 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::of_process();
-    let persons = std::env::var("SERIES_PERSONS").ok().map_or(1_000_000, |of| of.parse().unwrap());
-    let persons = arguments.number("--rows", persons);
-    let runs = arguments.number("--runs", 3).max(1);
+    let method = arguments.value("--method").unwrap_or("rounded");
+    let k = arguments.number("--k", 10);
+    for persons in arguments.list("--rows", "1000000,10000000") {
+        let persons: usize = persons.parse().unwrap();
+        if persons > 0 {
+            compare(persons, arguments.number("--runs", 3).max(1), (method, k)).await?;
+        }
+    }
+    let persons = arguments.number("--nightly", 100_000);
+    if persons > 0 {
+        let context = SessionContext::new();
+        datafusion_anonymize::register_all(&context)?;
+        anonymize_sample::register(&context)?;
+        Ageing { context: &context, method, k, persons }.print().await?;
+    }
+    Ok(())
+}
+
+/// A night against a plain release.
+async fn compare(persons: usize, runs: usize, (method, k): (&str, usize)) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    let bench = Bench {
-        context: SessionContext::new(),
-        path: directory.path(),
-        method: arguments.value("--method").unwrap_or("rounded"),
-        k: arguments.number("--k", 10),
-    };
-    println!("{persons} persons, k = {}, method {}, {runs} runs each", bench.k, bench.method);
+    let bench = Bench { context: SessionContext::new(), path: directory.path(), method, k };
+    println!("{persons} persons, k = {k}, method {method}, {runs} runs each");
     let of_first = bench.begin(persons).await?;
     let [mut plain, mut night] = [Vec::new(), Vec::new()];
     for turn in 0..runs {

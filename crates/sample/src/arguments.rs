@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// What to write for an option.
+#[derive(Clone, Copy)]
 struct Wanted {
     value: &'static str,
     example: &'static str,

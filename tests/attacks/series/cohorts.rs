@@ -8,6 +8,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 
 use super::attacker::{Night, crowds, posterior, told_by_subtraction};
+use super::naive::STUDY;
 use super::world::{Churn, World};
 use super::{METHODS, Register, SEED, given_register, measured, register_tonight, seen};
 use crate::attacks::classes::covers;
@@ -166,20 +167,30 @@ impl Series {
 const CHURN: Churn =
     Churn { inserted: 0.02, deleted: 0.004, returned: 0.1, moved: 0.01, changed: 0.02 };
 
-/// Requirements by their k, and what else is asked of a series.
-const ASKED: [(usize, &str, &str); 4] = [
-    (2, "l => 2,", "held => true,"),
-    (5, "", ""),
-    (10, "alpha => 0.5,", "held => true,"),
-    (25, "l => 3,", "leavers => 'withdraw',"),
+/// Large cohorts lose somebody sooner, and some shall live on the last night too.
+const CHURN_OF_LARGE: Churn = Churn { deleted: 0.001, ..CHURN };
+
+/// What is asked of a series on all nights.
+struct Asked {
+    k: usize,
+    requirement: &'static str,
+    more: &'static str,
+}
+
+const ASKED: [Asked; 4] = [
+    Asked { k: 2, requirement: "l => 2,", more: "held => true," },
+    Asked { k: 5, requirement: "", more: "" },
+    Asked { k: 10, requirement: "alpha => 0.5,", more: "held => true," },
+    Asked { k: 25, requirement: "l => 3,", more: "leavers => 'withdraw'," },
 ];
 
-async fn check_methods(asked: &[(usize, &str, &str)], persons: usize, nights: usize, seed: u64) {
+/// Thirty nights of a world under every method.
+async fn check_thirty_nights(asked: &[Asked], churn: Churn, persons: usize) {
     for (number, method) in METHODS.into_iter().enumerate() {
-        for (at, (k, requirement, more)) in asked.iter().enumerate() {
+        for Asked { k, requirement, more } in asked {
             let how = format!("k => {k}, method => '{method}', {requirement} {more}");
-            let world = World::generated(persons, seed + 10 * number as u64 + at as u64);
-            let series = publish(world, CHURN, nights, how.trim().trim_end_matches(',')).await;
+            let world = World::generated(persons, 10 * number as u64 + *k as u64);
+            let series = publish(world, churn, 30, how.trim().trim_end_matches(',')).await;
             series.check(*k, &how);
             series.check_report(*k, requirement, true).await;
         }
@@ -188,12 +199,12 @@ async fn check_methods(asked: &[(usize, &str, &str)], persons: usize, nights: us
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thirty_nights_tell_no_more_than_one() {
-    check_methods(&ASKED[..2], 150, 30, 1).await;
+    check_thirty_nights(&ASKED[..2], CHURN, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn larger_cohorts_tell_no_more_either() {
-    check_methods(&ASKED[2..], 500, 6, 2).await;
+    check_thirty_nights(&ASKED[2..], CHURN_OF_LARGE, 250).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -206,11 +217,24 @@ async fn first_values_for_ever_tell_no_more() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn adult_in_a_series_is_safe() {
-    let Some(world) = World::adult("a series of Adult", 6_000).await else { return };
-    let churn =
-        Churn { inserted: 0.01, deleted: 0.0005, returned: 0.1, moved: 0.005, changed: 0.01 };
-    let how = "k => 10, method => 'rounded', alpha => 0.6";
-    let series = publish(world, churn, 5, how).await;
-    series.check(10, how);
-    series.check_report(10, "alpha => 0.6,", true).await;
+    for (number, method) in METHODS.into_iter().enumerate() {
+        let Some(world) = World::adult("a series of Adult", 300).await else { return };
+        let Asked { k, requirement, more } = &ASKED[number % ASKED.len()];
+        let how = format!("k => {k}, method => '{method}', {requirement} {more}");
+        let series = publish(world, CHURN_OF_LARGE, 30, how.trim().trim_end_matches(',')).await;
+        series.check(*k, &format!("Adult, {how}"));
+        series.check_report(*k, requirement, number == 0).await;
+    }
+}
+
+/// Where releases made anew leave most persons with fewer than k.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adult_in_a_series_holds_where_naive_releases_fall() {
+    let Some(world) = World::adult("a series of all of Adult", 22_000).await else { return };
+    let series = publish(world, STUDY, 7, "k => 10, method => 'rounded', held => true").await;
+    for nights in [2, 7] {
+        let found = crowds(&series.nights[..nights], 10);
+        assert!(found.smallest >= 10 && found.below_k == 0.0 && found.alone == 0.0, "{nights}");
+    }
+    series.check_report(10, "", false).await;
 }

@@ -103,6 +103,7 @@ fn the_example_policy_works() {
     server.wait_for_log(|log| log.contains("view census_k10: release"));
     if has_psql() {
         let answer = server.psql_as("me", "", &["-c", "SELECT count(*) FROM census_k10"]);
-        assert_eq!(answer.stdout, "2000\n", "{}", answer.stderr);
+        // Some persons have several rows in the lake.
+        assert_eq!(answer.stdout, "1736\n", "{}", answer.stderr);
     }
 }
