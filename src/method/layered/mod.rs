@@ -20,7 +20,7 @@
 //!    hold them anyway and lose less; two neighbours are joined and cut anew; the rows at one edge of a
 //!    class move to classes where they cost less, and rows that fit in take their place; a class is
 //!    dissolved into others.
-//! 6. Where models are asked for beside k, plain cuts are refined too, and the better of the two is kept.
+//! 6. Where models are asked for beside k, and in small tables, plain cuts are refined too, and the better of the two is kept.
 //!
 //! Worked for one column of ages, k = 2: 21 is frozen as it is; 30 and 31 share an interval of the first
 //! rung. Fewer than 2k rows are left; each joins the class where it costs least, and what grew to 2k
@@ -81,6 +81,9 @@ pub const BLOCK_ROWS: usize = 65_536;
 /// Refinement compares a class with the others of a neighbourhood of 20k classes, within these bounds: the
 /// larger the classes, the fewer there are, and the less it costs beside the rest of the work.
 const NEIGHBOURHOOD: Range<usize> = 256..1024;
+/// Up to so many rows of a block plain cuts are refined too. Where there are few classes, it matters most where each of them begins,
+/// and layers say nothing about that.
+const SMALL: usize = 4096;
 /// How many cells it may look at for each cell of the table.
 const LOOKS: f64 = 40.0;
 
@@ -197,7 +200,8 @@ fn work<C: Code, const W: usize>(
     };
     let mut classes = refine(classes, context)?;
     let mut suppressed = suppressed;
-    if !context.job.requirement.models.is_empty() {
+    let is_small = rows.len() <= SMALL && !suppress;
+    if is_small || !context.job.requirement.models.is_empty() {
         // Layers freeze what has k rows; where models ask for more than that, plain cuts can be better.
         let cut = refine(cut_only(rows, context)?, context)?;
         let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
