@@ -252,7 +252,7 @@ mod tests {
         anonymize_sample::register(&context)?;
         let sql = "SELECT * FROM anonymize((SELECT age, sex, race, repeat(person_id::varchar, 40) AS note \
                    FROM sample_census(rows => 30000, seed => 3)), k => 5, seed => 1, \
-                   quasi_identifiers => ['age', 'sex', 'race'], keep => ['note'])";
+                   quasi_identifiers => ['age', 'sex', 'race'], keep => ['note'], method => 'rounded')";
         let plan = context.sql(sql).await?.create_physical_plan().await?;
         let batches = collect(std::sync::Arc::clone(&plan), context.task_ctx()).await?;
         fn spills(plan: &dyn ExecutionPlan) -> usize {
