@@ -36,12 +36,16 @@ impl<C: Code, const W: usize> Bounds<C, W> {
         }
     }
 
-    /// Takes a row in and says whether that changed anything.
+    /// Takes a row in and says which axes that made wider, a bit for each.
     #[inline]
-    pub(in crate::method) fn grow(&mut self, codes: &[C; W]) -> bool {
-        let before = *self;
-        self.add(codes);
-        *self != before
+    pub(in crate::method) fn grow(&mut self, codes: &[C; W]) -> u64 {
+        let mut wider = 0;
+        for (axis, code) in codes.iter().enumerate() {
+            wider |= u64::from(*code < self.low[axis] || *code > self.high[axis]) << axis;
+            self.low[axis] = self.low[axis].min(*code);
+            self.high[axis] = self.high[axis].max(*code);
+        }
+        wider
     }
 
     #[inline]
@@ -148,6 +152,31 @@ impl<'a> Losses<'a> {
             *cell = self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
         }
         cells
+    }
+
+    /// Brings the losses of the cells on some axes, a bit for each, up to date.
+    #[inline]
+    pub(in crate::method) fn update<C: Code, const W: usize>(
+        &self,
+        cells: &mut [f32; W],
+        bounds: &Bounds<C, W>,
+        mut axes: u64,
+    ) {
+        while axes != 0 {
+            let axis = axes.trailing_zeros() as usize;
+            // The columns behind the last axis are padding.
+            if axis >= self.axes.len() {
+                break;
+            }
+            cells[axis] = self.on(axis, bounds.low[axis].get(), bounds.high[axis].get());
+            axes &= axes - 1;
+        }
+    }
+
+    /// What a row of such cells loses: to the last digit what [`Losses::of`] says of their bounds.
+    #[inline]
+    pub(in crate::method) fn sum<const W: usize>(&self, cells: &[f32; W]) -> f32 {
+        cells.iter().take(self.axes.len()).fold(0.0, |sum, cell| sum + cell)
     }
 
     /// Cells that miss a value, by axis.

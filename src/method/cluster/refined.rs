@@ -34,7 +34,7 @@ pub(super) fn refined<C: Code, const W: usize>(
         rest = others;
     }
     let refined = map_parts(parts, &|(rows, sizes)| {
-        let classes = refine(formed(rows, sizes, context), context)?;
+        let classes = refine(formed(rows, sizes, context), context, 1.0)?;
         Ok(arrange(rows, classes))
     });
     Ok(refined.into_iter().collect::<Result<Vec<_>>>()?.concat())

@@ -43,9 +43,9 @@
 //! **Cost.** Tables are cut into blocks of [`BLOCK_ROWS`] rows by the rounded partition, which are worked
 //! on in parallel. In a block, each rung costs the open tuples once per quasi-identifier that could be chosen; refinement
 //! compares a class with the others of its neighbourhood of bounded size, and has a budget of looks for each cell of the
-//! block, which neighbourhoods share by their losses. So the cost grows with the rows, whatever k and the values are. Models
-//! double it. Bench `grid`, k = 10, 200 000 rows of eight quasi-identifiers, all with few values or two of them with many (zip
-//! codes and dates of birth with hierarchies), in microseconds of CPU per row:
+//! block, which neighbourhoods share by their losses. So the cost grows with the rows, whatever k and the values are. With
+//! models layers and plain cuts share that budget. Bench `grid`, k = 10, 200 000 rows of eight quasi-identifiers, all with few
+//! values or two of them with many (zip codes and dates of birth with hierarchies), in microseconds of CPU per row:
 //!
 //! | looks at a cell | few values | loss | many values | loss |
 //! | --- | --- | --- | --- | --- |
@@ -66,7 +66,7 @@ mod sketch;
 
 use std::ops::Range;
 
-use self::freeze::Layers;
+use self::freeze::{Frozen, Layers};
 pub(super) use self::method::LAYERED;
 use super::bounds::Losses;
 use super::partition::{Cut, Split, partition_rows};
@@ -86,6 +86,9 @@ const NEIGHBOURHOOD: Range<usize> = 256..1024;
 const SMALL: usize = 4096;
 /// How many cells it may look at for each cell of the table.
 const LOOKS: f64 = 40.0;
+
+/// What is spent on each of two ways before the better one is refined further.
+const FIRST_SHARE: f64 = 0.25;
 
 /// How the method may work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,18 +201,11 @@ fn work<C: Code, const W: usize>(
             Vec::new()
         }
     };
-    let mut classes = refine(classes, context)?;
-    let mut suppressed = suppressed;
     let is_small = rows.len() <= SMALL && !suppress;
-    if is_small || !context.job.requirement.models.is_empty() {
-        // Layers freeze what has k rows; where models ask for more than that, plain cuts can be better.
-        let cut = refine(cut_only(rows, context)?, context)?;
-        let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
-        let left_out = (suppressed.len() * context.losses.axes().len()) as f64;
-        if lost(&cut) < lost(&classes) + left_out {
-            (classes, suppressed) = (cut, Vec::new());
-        }
-    }
+    let (classes, suppressed) = match is_small || !context.job.requirement.models.is_empty() {
+        true => better_of_two(rows, context, classes, suppressed)?,
+        false => (refine(classes, context, 1.0)?, suppressed),
+    };
     let count = classes.iter().map(|class| class.rows.len()).sum::<usize>() + suppressed.len();
     if count != rows.len() {
         return Err(Error::bug("layers lost or doubled a row"));
@@ -217,6 +213,25 @@ fn work<C: Code, const W: usize>(
     let (published, behind) = rows.split_at_mut(count - suppressed.len());
     behind.copy_from_slice(&suppressed);
     Ok(arrange(published, classes))
+}
+
+/// Refines the classes that layers made, and plain cuts, and goes on with those that lose less: layers freeze what has k rows, and
+/// where models ask for more than that, plain cuts can be better.
+fn better_of_two<C: Code, const W: usize>(
+    rows: &[Row<C, W>],
+    context: &Context,
+    classes: Vec<Class<C, W>>,
+    suppressed: Vec<Row<C, W>>,
+) -> Result<Frozen<C, W>> {
+    let classes = refine(classes, context, FIRST_SHARE)?;
+    let cut = refine(cut_only(rows, context)?, context, FIRST_SHARE)?;
+    let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
+    let left_out = (suppressed.len() * context.losses.axes().len()) as f64;
+    let (classes, suppressed) = match lost(&cut) < lost(&classes) + left_out {
+        true => (cut, Vec::new()),
+        false => (classes, suppressed),
+    };
+    Ok((refine(classes, context, 1.0 - 2.0 * FIRST_SHARE)?, suppressed))
 }
 
 /// The classes of the rounded partition.

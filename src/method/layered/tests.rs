@@ -127,7 +127,7 @@ proptest! {
         leftovers::place(&mut cutter, &mut classes, left)?;
         let total = |classes: &[Class<u8, 8>]| classes.iter().map(Class::total).sum::<f64>();
         let before = total(&classes);
-        let refined = refine(classes, &context)?;
+        let refined = refine(classes, &context, 1.0)?;
         prop_assert!(total(&refined) <= before + 1e-6);
         for class in &refined {
             prop_assert_eq!(class.bounds, crate::method::bounds::Bounds::of(&class.rows));

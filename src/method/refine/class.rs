@@ -23,9 +23,9 @@ impl<C: Code, const W: usize> Class<C, W> {
     /// A class of at least one row.
     pub(in crate::method) fn new(rows: Vec<Row<C, W>>, losses: &Losses) -> Self {
         let bounds = Bounds::of(&rows);
-        let (loss, missing) = (losses.of(&bounds), losses.missing(&rows));
-        let spared = losses.spared(&bounds, &missing);
-        Self { rows, bounds, loss, cells: losses.cells(&bounds), missing, spared }
+        let (cells, missing) = (losses.cells(&bounds), losses.missing(&rows));
+        let (loss, spared) = (losses.sum(&cells), losses.spared(&bounds, &missing));
+        Self { rows, bounds, loss, cells, missing, spared }
     }
 
     /// Loss of all rows.
@@ -79,17 +79,45 @@ impl<C: Code, const W: usize> Class<C, W> {
     /// Loss of all rows of two classes if they were one.
     pub(in crate::method) fn joined_total(&self, other: &Self, losses: &Losses) -> f64 {
         let bounds = self.bounds.join(&other.bounds);
-        let rows = (self.rows.len() + other.rows.len()) as f64;
-        let spared = losses.spared(&bounds, &self.missing) + losses.spared(&bounds, &other.missing);
-        rows * f64::from(losses.of(&bounds)) - spared
+        self.joined_rows(other) * f64::from(losses.of(&bounds))
+            - self.joined_spared(other, &bounds, losses)
+    }
+
+    fn joined_rows(&self, other: &Self) -> f64 {
+        (self.rows.len() + other.rows.len()) as f64
+    }
+
+    fn joined_spared(&self, other: &Self, bounds: &Bounds<C, W>, losses: &Losses) -> f64 {
+        losses.spared(bounds, &self.missing) + losses.spared(bounds, &other.missing)
+    }
+
+    /// What joining another class adds to what this one loses, if that is below a limit.
+    ///
+    /// A cell of both loses at least what it loses in either, and that is known without looking anything up.
+    #[inline]
+    pub(in crate::method) fn joining_costs_below(
+        &self,
+        other: &Self,
+        losses: &Losses,
+        limit: f64,
+    ) -> Option<f64> {
+        let (bounds, rows) = (self.bounds.join(&other.bounds), self.joined_rows(other));
+        let (spared, total) = (self.joined_spared(other, &bounds, losses), other.total());
+        let cost = |loss: f32| rows * f64::from(loss) - spared - total;
+        let mut cells = self.cells;
+        cells.iter_mut().zip(&other.cells).for_each(|(cell, other)| *cell = cell.max(*other));
+        if cost(losses.sum(&cells)) >= limit {
+            return None;
+        }
+        Some(cost(losses.of(&bounds))).filter(|cost| *cost < limit)
     }
 
     pub(in crate::method) fn add(&mut self, row: Row<C, W>, losses: &Losses) {
-        self.bounds.add(&row.codes);
+        let wider = self.bounds.grow(&row.codes);
         losses.count_missing(&mut self.missing, &row.codes);
         self.rows.push(row);
-        self.loss = losses.of(&self.bounds);
-        self.cells = losses.cells(&self.bounds);
+        losses.update(&mut self.cells, &self.bounds, wider);
+        self.loss = losses.sum(&self.cells);
         self.spared = losses.spared(&self.bounds, &self.missing);
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Unlike the cuts of `rounded`, a cut here may leave the two sides as uneven as k allows.
 
+use super::around::Around;
 use super::{Class, Context};
 use crate::method::bounds::{Bounds, Losses, Sorter};
 use crate::method::partition::Split;
@@ -20,6 +21,8 @@ struct Candidate {
     axis: usize,
     /// Rows up to this code go left; `None` if the first `left` rows in the order of the axis do.
     up_to: Option<u32>,
+    /// Where the rows stand in that order, if it was noted.
+    order: Option<usize>,
     left: usize,
     /// Loss of both sides.
     loss: f64,
@@ -38,6 +41,19 @@ pub(in crate::method) struct Cutter<'a> {
     sorter: Sorter,
     /// Cells that were looked at.
     looks: usize,
+}
+
+/// Cuts that could be made, and the rows in the orders that they were found in, so that a cut which models forbid costs no
+/// more than counting.
+struct Survey<C, const W: usize> {
+    candidates: Vec<Candidate>,
+    orders: Vec<Vec<Row<C, W>>>,
+}
+
+impl<C, const W: usize> Default for Survey<C, W> {
+    fn default() -> Self {
+        Self { candidates: Vec::new(), orders: Vec::new() }
+    }
 }
 
 impl<'a> Cutter<'a> {
@@ -108,15 +124,15 @@ impl<'a> Cutter<'a> {
         let group = Group { bounds, wide: &wide };
         match self.context.split {
             Split::LeastLoss => {
-                let mut candidates = Vec::new();
+                let mut survey = Survey::default();
                 let widest = wide.iter().take(MOST_AXES);
-                widest.for_each(|axis| self.survey(rows, &group, *axis, &mut candidates));
-                self.make_best(rows, &group, candidates)
+                widest.for_each(|axis| self.survey(rows, &group, *axis, &mut survey));
+                self.make_best(rows, &group, survey)
             }
             Split::Widest => wide.iter().find_map(|axis| {
-                let mut candidates = Vec::new();
-                self.survey(rows, &group, *axis, &mut candidates);
-                self.make_best(rows, &group, candidates)
+                let mut survey = Survey::default();
+                self.survey(rows, &group, *axis, &mut survey);
+                self.make_best(rows, &group, survey)
             }),
         }
     }
@@ -125,11 +141,16 @@ impl<'a> Cutter<'a> {
         &mut self,
         rows: &mut [Row<C, W>],
         group: &Group<'_, C, W>,
-        mut candidates: Vec<Candidate>,
+        survey: Survey<C, W>,
     ) -> Option<usize> {
+        let Survey { mut candidates, orders } = survey;
         // Of equal losses the widest axis.
         sort_least_loss_first(&mut candidates);
         let allowed = candidates.iter().find(|candidate| {
+            if let Some(order) = candidate.order {
+                let (left, right) = orders[order].split_at(candidate.left);
+                return self.holds(left) && self.holds(right);
+            }
             match candidate.up_to {
                 Some(code) => part_at(rows, candidate.axis, code),
                 None => self.sorter.sort_along(rows, &group.bounds, candidate.axis, group.wide),
@@ -137,7 +158,9 @@ impl<'a> Cutter<'a> {
             let (left, right) = rows.split_at(candidate.left);
             self.holds(left) && self.holds(right)
         });
-        allowed.map(|candidate| candidate.left)
+        let Candidate { left, order, .. } = *allowed?;
+        order.iter().for_each(|order| rows.copy_from_slice(&orders[*order]));
+        Some(left)
     }
 
     /// Adds the best cut on an axis and, where models may forbid it, the one nearest to the middle.
@@ -146,7 +169,7 @@ impl<'a> Cutter<'a> {
         rows: &mut [Row<C, W>],
         group: &Group<'_, C, W>,
         axis: usize,
-        candidates: &mut Vec<Candidate>,
+        survey: &mut Survey<C, W>,
     ) {
         self.looks += 2 * (rows.len() + 8);
         let places = match rows.len() <= SORTED_ROWS {
@@ -156,14 +179,18 @@ impl<'a> Cutter<'a> {
                 places => places,
             },
         };
-        self.add_best(&places, rows.len() / 2, candidates);
-    }
-
-    fn add_best(&self, places: &[Candidate], middle: usize, candidates: &mut Vec<Candidate>) {
-        candidates.extend(places.iter().copied().min_by(|a, b| a.loss.total_cmp(&b.loss)));
-        if !self.context.job.requirement.models.is_empty() {
-            candidates.extend(places.iter().copied().min_by_key(|cut| cut.left.abs_diff(middle)));
+        let mut best = least_loss(&places);
+        if self.context.job.requirement.models.is_empty() {
+            survey.candidates.extend(best);
+            return;
         }
+        let mut middle = nearest_to(&places, rows.len() / 2);
+        if best.is_some_and(|best| best.up_to.is_none()) {
+            let order = Some(survey.orders.len());
+            best.iter_mut().chain(&mut middle).for_each(|candidate| candidate.order = order);
+            survey.orders.push(rows.to_vec());
+        }
+        survey.candidates.extend(best.into_iter().chain(middle));
     }
 
     /// All places in the order of an axis that leave k rows on both sides.
@@ -186,7 +213,7 @@ impl<'a> Cutter<'a> {
         for left in k..=n - k {
             side.add(&rows[left - 1].codes, losses);
             let loss = side.total(losses) + right[left];
-            places.push(Candidate { axis, up_to: None, left, loss });
+            places.push(Candidate { axis, up_to: None, order: None, left, loss });
         }
         places
     }
@@ -221,7 +248,7 @@ impl<'a> Cutter<'a> {
             if side.rows > 0 && left >= k && n - left >= k {
                 let loss = around.total(losses) + right[bin + 1];
                 let up_to = Some(low + ((bin as u32 + 1) << shift) - 1);
-                places.push(Candidate { axis, up_to, left, loss });
+                places.push(Candidate { axis, up_to, order: None, left, loss });
             }
         }
         places
@@ -232,44 +259,51 @@ impl<'a> Cutter<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Side<C, const W: usize> {
     rows: usize,
-    bounds: Bounds<C, W>,
+    around: Around<C, W>,
     missing: [u32; W],
-    /// Loss of the bounds, unless they have grown since it was looked up.
-    loss: Option<f32>,
 }
 
 impl<C: Code, const W: usize> Side<C, W> {
     fn none() -> Self {
-        Self { rows: 0, bounds: Bounds::none(), missing: [0; W], loss: None }
+        Self { rows: 0, around: Around::new(Bounds::none()), missing: [0; W] }
     }
 
     fn of(rows: &[Row<C, W>], losses: &Losses) -> Self {
-        let (bounds, missing) = (Bounds::of(rows), losses.missing(rows));
-        Self { rows: rows.len(), bounds, missing, loss: None }
+        let around = Around::new(Bounds::of(rows));
+        Self { rows: rows.len(), around, missing: losses.missing(rows) }
     }
 
     #[inline]
     fn add(&mut self, codes: &[C; W], losses: &Losses) {
         self.rows += 1;
         losses.count_missing(&mut self.missing, codes);
-        if self.bounds.grow(codes) {
-            self.loss = None;
-        }
+        self.around.add(codes);
     }
 
     fn join(&mut self, other: &Self) {
         self.rows += other.rows;
-        self.bounds = self.bounds.join(&other.bounds);
+        self.around.join(&other.around);
         self.missing.iter_mut().zip(&other.missing).for_each(|(sum, more)| *sum += more);
-        self.loss = None;
     }
 
     /// What the rows lose together; there must be one.
     #[inline]
     fn total(&mut self, losses: &Losses) -> f64 {
-        let loss = *self.loss.get_or_insert_with(|| losses.of(&self.bounds));
-        self.rows as f64 * f64::from(loss) - losses.spared(&self.bounds, &self.missing)
+        let loss = self.around.loss(losses);
+        self.rows as f64 * f64::from(loss) - losses.spared(&self.around.bounds, &self.missing)
     }
+}
+
+/// Of equal losses the first.
+fn least_loss(places: &[Candidate]) -> Option<Candidate> {
+    places.iter().copied().min_by(|a, b| a.loss.total_cmp(&b.loss))
+}
+
+/// The place with the nearest number of rows on its left, of two the one with fewer. Places are in the order of that number.
+fn nearest_to(places: &[Candidate], left: usize) -> Option<Candidate> {
+    let above = places.partition_point(|cut| cut.left < left);
+    let around = &places[above.saturating_sub(1)..places.len().min(above + 1)];
+    around.iter().copied().min_by_key(|cut| cut.left.abs_diff(left))
 }
 
 /// Stable: candidates of equal losses keep their order.

@@ -2,6 +2,7 @@
 //!
 //! Nothing of it looks at sensitive values, except that a change which breaks a model is not made.
 
+mod around;
 mod class;
 mod cut;
 mod neighbourhood;
@@ -44,10 +45,11 @@ impl Context<'_> {
     }
 }
 
-/// Refines the classes of a block.
+/// Refines the classes of a block with a share of the effort.
 pub(super) fn refine<C: Code, const W: usize>(
     classes: Vec<Class<C, W>>,
     context: &Context,
+    share: f64,
 ) -> Result<Vec<Class<C, W>>> {
     let rows: usize = classes.iter().map(|class| class.rows.len()).sum();
     let mut neighbourhoods = Vec::new();
@@ -57,7 +59,7 @@ pub(super) fn refine<C: Code, const W: usize>(
     if all <= 0.0 {
         return Ok(neighbourhoods.into_iter().flatten().collect());
     }
-    let budget = Budget::of_cells(context.effort.looks, rows, context.losses.axes().len());
+    let budget = Budget::of_cells(share * context.effort.looks, rows, context.losses.axes().len());
     let with_budget = |classes: Vec<Class<C, W>>| {
         let share = lost(&classes) / all;
         (classes, budget.share(share))

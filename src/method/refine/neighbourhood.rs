@@ -182,7 +182,8 @@ impl<'a, C: Code, const W: usize> Neighbourhood<'a, C, W> {
         let mut nearest = Nearest::new(NEAREST);
         for (other, near) in self.classes.iter().enumerate() {
             if other != at && !near.rows.is_empty() {
-                nearest.offer(class.joined_total(near, losses) - near.total(), other);
+                let cost = class.joining_costs_below(near, losses, nearest.limit());
+                cost.into_iter().for_each(|cost| nearest.offer(cost, other));
             }
         }
         nearest.places()

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Class;
+use super::around::Around;
 use super::neighbourhood::{GAIN, Neighbourhood};
 use super::undo::Undo;
 use crate::method::bounds::{Bounds, largest_first};
@@ -55,19 +56,19 @@ impl<C: Code, const W: usize> Neighbourhood<'_, C, W> {
             let order = order_along(&class.rows, axis);
             let code = |at: usize| class.rows[order[at] as usize].codes[axis];
             // Bounds of the rows that stay, growing from the last to the first that could go.
-            let mut behind = Bounds::of(&pick(&class.rows, &order[most..]));
+            let mut behind = Around::new(Bounds::of(&pick(&class.rows, &order[most..])));
             for end in (1..=most).rev() {
                 if code(end - 1) != code(end) {
-                    let loss = losses.of(&behind);
-                    edges.push(Edge { axis, rows: 0..end, rest: behind, loss });
+                    let loss = behind.loss(losses);
+                    edges.push(Edge { axis, rows: 0..end, rest: behind.bounds, loss });
                 }
                 behind.add(&class.rows[order[end - 1] as usize].codes);
             }
-            let mut before = Bounds::of(&pick(&class.rows, &order[..n - most]));
+            let mut before = Around::new(Bounds::of(&pick(&class.rows, &order[..n - most])));
             for (start, row) in order.iter().enumerate().skip(n - most) {
                 if code(start - 1) != code(start) {
-                    let loss = losses.of(&before);
-                    edges.push(Edge { axis, rows: start..n, rest: before, loss });
+                    let loss = before.loss(losses);
+                    edges.push(Edge { axis, rows: start..n, rest: before.bounds, loss });
                 }
                 before.add(&class.rows[*row as usize].codes);
             }
