@@ -32,7 +32,7 @@ const TABLE_1: &str = "(SELECT * FROM (VALUES (20, 101), (20, 103), (30, 102), (
 async fn table_1_of_rounded_partition_makes_three_classes_of_two() {
     for split in ["least_loss", "widest"] {
         let sql = format!(
-            "SELECT class_id, count(*) FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'],
+            "SELECT class_id, count(*) FROM anonymize({TABLE_1}, method => 'rounded', k => 2, quasi_identifiers => ['age', 'zip'],
                split => '{split}', class_id => true) GROUP BY class_id ORDER BY class_id"
         );
         assert_eq!(rows(&session(), &sql).await, ["0 2", "1 2", "2 2"], "{split}");
@@ -43,7 +43,7 @@ async fn table_1_of_rounded_partition_makes_three_classes_of_two() {
 #[tokio::test]
 async fn rounded_partition_table_1_is_cut_where_both_halves_lose_least() {
     let sql = format!(
-        "SELECT age, zip FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'], split => 'least_loss')"
+        "SELECT age, zip FROM anonymize({TABLE_1}, method => 'rounded', k => 2, quasi_identifiers => ['age', 'zip'], split => 'least_loss')"
     );
     let class = |label: &'static str| [label, label];
     let expected = [class("[20-50] 101"), class("[30-40] 102"), class("[20-50] 103")].concat();
@@ -56,7 +56,7 @@ async fn rounded_partition_table_1_is_cut_where_both_halves_lose_least() {
 async fn rounded_partition_as_printed_publishes_table_2() {
     let ages = "(SELECT * FROM (VALUES (20, '20', '*'), (30, '[30-40]', '*'), (40, '[30-40]', '*'), (50, '50', '*')))";
     let sql = format!(
-        "SELECT age, zip FROM anonymize({TABLE_1}, k => 2, quasi_identifiers => ['age', 'zip'], variant => 'paper',
+        "SELECT age, zip FROM anonymize({TABLE_1}, method => 'rounded', k => 2, quasi_identifiers => ['age', 'zip'], variant => 'paper',
            hierarchies => {{age: {ages}}})"
     );
     let class = |label: &'static str| [label, label];
@@ -88,7 +88,7 @@ async fn rounded_partition_seven_points_are_cut_five_to_two() {
     let points = "(SELECT column1 AS x FROM (VALUES (1), (1), (1), (2), (4), (5), (5)))";
     for variant in ["best", "paper"] {
         let sql = format!(
-            "SELECT x, count(*) FROM anonymize({points}, k => 2, quasi_identifiers => ['x'], variant => '{variant}',
+            "SELECT x, count(*) FROM anonymize({points}, method => 'rounded', k => 2, quasi_identifiers => ['x'], variant => '{variant}',
                class_id => true) GROUP BY class_id, x ORDER BY class_id"
         );
         assert_eq!(rows(&session(), &sql).await, ["1 3", "[2-4] 2", "5 2"], "{variant}");
@@ -121,7 +121,7 @@ async fn rounded_partition_class_sizes_follow_from_n_and_k() {
             let sql = format!(
                 "SELECT count(*), min(size), max(size) FROM (SELECT count(*) AS size FROM anonymize(
                    (SELECT value % {domain} AS a, value * 37 % 11 AS b FROM generate_series(1, {n})),
-                   k => {k}, quasi_identifiers => ['a', 'b'], variant => '{variant}', class_id => true) GROUP BY class_id)"
+                   method => 'rounded', k => {k}, quasi_identifiers => ['a', 'b'], variant => '{variant}', class_id => true) GROUP BY class_id)"
             );
             let found = rows(&context, &sql).await;
             let found: Vec<usize> = found[0].split(' ').map(|cell| cell.parse().unwrap()).collect();
