@@ -99,8 +99,8 @@ impl Ageing<'_> {
     /// The loss of the rows that are of tonight, and that of a plain release of tonight's rows.
     async fn losses(&self, tonight: &str) -> Result<[f64; 2]> {
         let counts = format!(
-            "SELECT CAST((SELECT count(*) FROM {tonight}) AS DOUBLE), CAST((SELECT count(*) FROM ageing_last WHERE NOT held) \
-             AS DOUBLE)"
+            "SELECT CAST((SELECT count(*) FROM {tonight}) AS DOUBLE) AS original, CAST((SELECT count(*) FROM ageing_last \
+             WHERE NOT held) AS DOUBLE) AS live"
         );
         let counts = self.context.sql(&counts).await?.collect().await?;
         let [original, live] = [0, 1].map(|at| number(&counts, at));
