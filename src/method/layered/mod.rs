@@ -87,7 +87,7 @@ const SMALL: usize = 4096;
 /// How many cells it may look at for each cell of the table.
 const LOOKS: f64 = 40.0;
 
-/// What is spent on each of two ways before the better one is refined further.
+/// What is spent on each of two ways in a large block before the better one is refined further.
 const FIRST_SHARE: f64 = 0.25;
 
 /// How the method may work.
@@ -223,15 +223,20 @@ fn better_of_two<C: Code, const W: usize>(
     classes: Vec<Class<C, W>>,
     suppressed: Vec<Row<C, W>>,
 ) -> Result<Frozen<C, W>> {
-    let classes = refine(classes, context, FIRST_SHARE)?;
-    let cut = refine(cut_only(rows, context)?, context, FIRST_SHARE)?;
+    // All of it costs little in a small block, and a class more or less is a large part of it.
+    let first = if rows.len() <= SMALL { 1.0 } else { FIRST_SHARE };
+    let classes = refine(classes, context, first)?;
+    let cut = refine(cut_only(rows, context)?, context, first)?;
     let lost = |classes: &[Class<C, W>]| classes.iter().map(Class::total).sum::<f64>();
     let left_out = (suppressed.len() * context.losses.axes().len()) as f64;
     let (classes, suppressed) = match lost(&cut) < lost(&classes) + left_out {
         true => (cut, Vec::new()),
         false => (classes, suppressed),
     };
-    Ok((refine(classes, context, 1.0 - 2.0 * FIRST_SHARE)?, suppressed))
+    match rows.len() <= SMALL {
+        true => Ok((classes, suppressed)),
+        false => Ok((refine(classes, context, 1.0 - 2.0 * FIRST_SHARE)?, suppressed)),
+    }
 }
 
 /// The classes of the rounded partition.
