@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The name of one of several things, upper and lower case alike.
 pub struct Choice<T>(PhantomData<T>);
 
-/// What an option with a [`Choice`] holds. A name that is not known is refused where SQL and files are read; the
+/// What an option with a choice among names holds. A name that is not known is refused where SQL and files are read; the
 /// setters of a Rust program have no error to return, so [`get`](Self::get) returns it when the request is applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen<T>(Option<Result<T, Error>>);
